@@ -5,7 +5,7 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
-for program in lintian man groff rpmbuild rpmlint systemd-analyze; do
+for program in lintian man groff rpmbuild rpmlint systemd-analyze zsh fish; do
     command -v "$program" >/dev/null || {
         echo "$program is missing. Run: make package-tools" >&2
         exit 1
@@ -41,8 +41,17 @@ run_lintian() { lintian --allow-root --tag-display-limit 0 --fail-on error,warni
 
 run_rpmlint() { rpmlint -c packaging/rpm/rpmlint.toml "$1" | tee "$work/rpmlint" && grep -q ' 0 errors, 0 warnings' "$work/rpmlint"; }
 
-# bash reads it, and knows how to complete the program. What clap writes for zsh and fish is read by nothing here.
-completion() { bash -n "$1" && bash -c '. "$1" && complete -p etcd-agent' bash "$1"; }
+# Each shell completes `etcd-agent backup li`. zsh completes only on a terminal, so it is asked what its system of
+# completions has loaded.
+bash_completion() {
+    bash -c '. "$1" && complete -p etcd-agent && COMP_WORDS=(etcd-agent backup li) COMP_CWORD=2 &&
+        _etcd__agent etcd-agent li backup && echo "${COMPREPLY[@]}" && [ "${COMPREPLY[*]}" = list ]' bash "$1"
+}
+fish_completion() { fish --no-config -c 'source $argv[1]; complete -C "etcd-agent backup li" | grep "^list"' "$1"; }
+zsh_completion() {
+    zsh -f -c 'fpath=($1:h $fpath); autoload -U compinit && compinit -D -u && autoload +X _etcd-agent &&
+        print -r -- $_comps[etcd-agent] && [[ $_comps[etcd-agent] = _etcd-agent ]]' zsh "$PWD/$1"
+}
 
 # What it needs of the C library is in EL 9, which has glibc 2.34.
 old_enough() {
@@ -71,7 +80,9 @@ if [ $# = 0 ]; then
     for file in docs/man/*.8 docs/man/etcd-agent.toml.5 "$work/etcd-agent-reasons.7"; do
         check "man --warnings: $(basename "$file")" page "$file"
     done
-    check "completion: bash" completion packaging/completions/etcd-agent.bash
+    check "completion: bash" bash_completion packaging/completions/etcd-agent.bash
+    check "completion: fish" fish_completion packaging/completions/etcd-agent.fish
+    check "completion: zsh" zsh_completion packaging/completions/_etcd-agent
     check "the licenses of the crates are listed" packaging/licenses/check.sh
     check "lintian: the source package" source_package
     check "rpmlint: the spec" run_rpmlint packaging/rpm/etcd-agent.spec

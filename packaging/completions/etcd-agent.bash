@@ -479,7 +479,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__alarm)
+        etcd__agent__subcmd__alarm)
             opts="-h --host --color --help list disarm help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -501,7 +501,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__alarm__subcmd__disarm)
+        etcd__agent__subcmd__alarm__subcmd__disarm)
             opts="-o -h --node --force --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -535,7 +535,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__alarm__subcmd__help)
+        etcd__agent__subcmd__alarm__subcmd__help)
             opts="list disarm help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -549,7 +549,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__alarm__subcmd__help__subcmd__disarm)
+        etcd__agent__subcmd__alarm__subcmd__help__subcmd__disarm)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -563,7 +563,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__alarm__subcmd__help__subcmd__help)
+        etcd__agent__subcmd__alarm__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -577,7 +577,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__alarm__subcmd__help__subcmd__list)
+        etcd__agent__subcmd__alarm__subcmd__help__subcmd__list)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -591,7 +591,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__alarm__subcmd__list)
+        etcd__agent__subcmd__alarm__subcmd__list)
             opts="-o -h --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -621,7 +621,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__backup)
+        etcd__agent__subcmd__backup)
             opts="-h --host --color --help now list run verify prune help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -643,7 +643,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__backup__subcmd__help)
+        etcd__agent__subcmd__backup__subcmd__help)
             opts="now list run verify prune help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -657,7 +657,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__backup__subcmd__help__subcmd__help)
+        etcd__agent__subcmd__backup__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -671,7 +671,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__backup__subcmd__help__subcmd__list)
+        etcd__agent__subcmd__backup__subcmd__help__subcmd__list)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -685,7 +685,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__backup__subcmd__help__subcmd__now)
+        etcd__agent__subcmd__backup__subcmd__help__subcmd__now)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -699,7 +699,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__backup__subcmd__help__subcmd__prune)
+        etcd__agent__subcmd__backup__subcmd__help__subcmd__prune)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -713,7 +713,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__backup__subcmd__help__subcmd__run)
+        etcd__agent__subcmd__backup__subcmd__help__subcmd__run)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -727,7 +727,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__backup__subcmd__help__subcmd__verify)
+        etcd__agent__subcmd__backup__subcmd__help__subcmd__verify)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -741,7 +741,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__backup__subcmd__list)
+        etcd__agent__subcmd__backup__subcmd__list)
             opts="-o -h --timeout --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -775,7 +775,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__backup__subcmd__now)
+        etcd__agent__subcmd__backup__subcmd__now)
             opts="-o -h --format --increment --timeout --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -813,7 +813,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__backup__subcmd__prune)
+        etcd__agent__subcmd__backup__subcmd__prune)
             opts="-o -h --dry-run --yes --timeout --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -847,7 +847,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__backup__subcmd__run)
+        etcd__agent__subcmd__backup__subcmd__run)
             opts="-h --config --endpoints --cacert --cert --key --once --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -889,7 +889,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__backup__subcmd__verify)
+        etcd__agent__subcmd__backup__subcmd__verify)
             opts="-o -h --all --timeout --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -923,7 +923,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__bootstrap)
+        etcd__agent__subcmd__bootstrap)
             opts="-h --without --empty --yes --dry-run --timeout --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -953,7 +953,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__config)
+        etcd__agent__subcmd__config)
             opts="-h --host --color --help check show help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -975,7 +975,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__config__subcmd__check)
+        etcd__agent__subcmd__config__subcmd__check)
             opts="-h --as --accept-losses --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1001,7 +1001,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__config__subcmd__help)
+        etcd__agent__subcmd__config__subcmd__help)
             opts="check show help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1015,7 +1015,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__config__subcmd__help__subcmd__check)
+        etcd__agent__subcmd__config__subcmd__help__subcmd__check)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1029,7 +1029,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__config__subcmd__help__subcmd__help)
+        etcd__agent__subcmd__config__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1043,7 +1043,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__config__subcmd__help__subcmd__show)
+        etcd__agent__subcmd__config__subcmd__help__subcmd__show)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1057,7 +1057,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__config__subcmd__show)
+        etcd__agent__subcmd__config__subcmd__show)
             opts="-o -h --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1087,7 +1087,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__defrag)
+        etcd__agent__subcmd__defrag)
             opts="-o -h --rolling --cancel --yes --dry-run --output --timeout --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1121,7 +1121,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__discard__subcmd__empty)
+        etcd__agent__subcmd__discard__subcmd__empty)
             opts="-o -h --yes --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1151,7 +1151,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__downgrade)
+        etcd__agent__subcmd__downgrade)
             opts="-o -h --to --no-backup --cancel --yes --dry-run --output --timeout --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1189,7 +1189,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__epoch)
+        etcd__agent__subcmd__epoch)
             opts="-h --host --color --help confirm help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1211,7 +1211,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__epoch__subcmd__confirm)
+        etcd__agent__subcmd__epoch__subcmd__confirm)
             opts="-o -h --yes --dry-run --output --timeout --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1245,7 +1245,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__epoch__subcmd__help)
+        etcd__agent__subcmd__epoch__subcmd__help)
             opts="confirm help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1259,7 +1259,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__epoch__subcmd__help__subcmd__confirm)
+        etcd__agent__subcmd__epoch__subcmd__help__subcmd__confirm)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1273,7 +1273,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__epoch__subcmd__help__subcmd__help)
+        etcd__agent__subcmd__epoch__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1287,7 +1287,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__etcd__subcmd__manager)
+        etcd__agent__subcmd__etcd__subcmd__manager)
             opts="-h --host --color --help commands help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1309,7 +1309,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__etcd__subcmd__manager__subcmd__commands)
+        etcd__agent__subcmd__etcd__subcmd__manager__subcmd__commands)
             opts="-h --host --color --help list delete help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1331,7 +1331,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__etcd__subcmd__manager__subcmd__commands__subcmd__delete)
+        etcd__agent__subcmd__etcd__subcmd__manager__subcmd__commands__subcmd__delete)
             opts="-h --yes --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1353,7 +1353,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__etcd__subcmd__manager__subcmd__commands__subcmd__help)
+        etcd__agent__subcmd__etcd__subcmd__manager__subcmd__commands__subcmd__help)
             opts="list delete help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1367,7 +1367,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__etcd__subcmd__manager__subcmd__commands__subcmd__help__subcmd__delete)
+        etcd__agent__subcmd__etcd__subcmd__manager__subcmd__commands__subcmd__help__subcmd__delete)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1381,7 +1381,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__etcd__subcmd__manager__subcmd__commands__subcmd__help__subcmd__help)
+        etcd__agent__subcmd__etcd__subcmd__manager__subcmd__commands__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1395,7 +1395,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__etcd__subcmd__manager__subcmd__commands__subcmd__help__subcmd__list)
+        etcd__agent__subcmd__etcd__subcmd__manager__subcmd__commands__subcmd__help__subcmd__list)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1409,7 +1409,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__etcd__subcmd__manager__subcmd__commands__subcmd__list)
+        etcd__agent__subcmd__etcd__subcmd__manager__subcmd__commands__subcmd__list)
             opts="-o -h --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1439,7 +1439,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__etcd__subcmd__manager__subcmd__help)
+        etcd__agent__subcmd__etcd__subcmd__manager__subcmd__help)
             opts="commands help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1453,7 +1453,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__etcd__subcmd__manager__subcmd__help__subcmd__commands)
+        etcd__agent__subcmd__etcd__subcmd__manager__subcmd__help__subcmd__commands)
             opts="list delete"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1467,7 +1467,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__etcd__subcmd__manager__subcmd__help__subcmd__commands__subcmd__delete)
+        etcd__agent__subcmd__etcd__subcmd__manager__subcmd__help__subcmd__commands__subcmd__delete)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1481,7 +1481,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__etcd__subcmd__manager__subcmd__help__subcmd__commands__subcmd__list)
+        etcd__agent__subcmd__etcd__subcmd__manager__subcmd__help__subcmd__commands__subcmd__list)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1495,7 +1495,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__etcd__subcmd__manager__subcmd__help__subcmd__help)
+        etcd__agent__subcmd__etcd__subcmd__manager__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1509,7 +1509,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__events)
+        etcd__agent__subcmd__events)
             opts="-n -o -h --lines --since --follow --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1551,7 +1551,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help)
+        etcd__agent__subcmd__help)
             opts="run reload init discard-empty status plan ok-to-stop events pause resume move-leader restart defrag upgrade downgrade move reboot-lock log-level alarm member backup etcd-manager restore bootstrap epoch spec store render config help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1565,7 +1565,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__alarm)
+        etcd__agent__subcmd__help__subcmd__alarm)
             opts="list disarm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1579,7 +1579,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__alarm__subcmd__disarm)
+        etcd__agent__subcmd__help__subcmd__alarm__subcmd__disarm)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1593,7 +1593,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__alarm__subcmd__list)
+        etcd__agent__subcmd__help__subcmd__alarm__subcmd__list)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1607,7 +1607,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__backup)
+        etcd__agent__subcmd__help__subcmd__backup)
             opts="now list run verify prune"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1621,7 +1621,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__backup__subcmd__list)
+        etcd__agent__subcmd__help__subcmd__backup__subcmd__list)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1635,7 +1635,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__backup__subcmd__now)
+        etcd__agent__subcmd__help__subcmd__backup__subcmd__now)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1649,7 +1649,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__backup__subcmd__prune)
+        etcd__agent__subcmd__help__subcmd__backup__subcmd__prune)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1663,7 +1663,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__backup__subcmd__run)
+        etcd__agent__subcmd__help__subcmd__backup__subcmd__run)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1677,7 +1677,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__backup__subcmd__verify)
+        etcd__agent__subcmd__help__subcmd__backup__subcmd__verify)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1691,7 +1691,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__bootstrap)
+        etcd__agent__subcmd__help__subcmd__bootstrap)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1705,7 +1705,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__config)
+        etcd__agent__subcmd__help__subcmd__config)
             opts="check show"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1719,7 +1719,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__config__subcmd__check)
+        etcd__agent__subcmd__help__subcmd__config__subcmd__check)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1733,7 +1733,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__config__subcmd__show)
+        etcd__agent__subcmd__help__subcmd__config__subcmd__show)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1747,7 +1747,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__defrag)
+        etcd__agent__subcmd__help__subcmd__defrag)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1761,7 +1761,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__discard__subcmd__empty)
+        etcd__agent__subcmd__help__subcmd__discard__subcmd__empty)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1775,7 +1775,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__downgrade)
+        etcd__agent__subcmd__help__subcmd__downgrade)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1789,7 +1789,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__epoch)
+        etcd__agent__subcmd__help__subcmd__epoch)
             opts="confirm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1803,7 +1803,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__epoch__subcmd__confirm)
+        etcd__agent__subcmd__help__subcmd__epoch__subcmd__confirm)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1817,7 +1817,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__etcd__subcmd__manager)
+        etcd__agent__subcmd__help__subcmd__etcd__subcmd__manager)
             opts="commands"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1831,7 +1831,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__etcd__subcmd__manager__subcmd__commands)
+        etcd__agent__subcmd__help__subcmd__etcd__subcmd__manager__subcmd__commands)
             opts="list delete"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1845,7 +1845,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__etcd__subcmd__manager__subcmd__commands__subcmd__delete)
+        etcd__agent__subcmd__help__subcmd__etcd__subcmd__manager__subcmd__commands__subcmd__delete)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1859,7 +1859,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__etcd__subcmd__manager__subcmd__commands__subcmd__list)
+        etcd__agent__subcmd__help__subcmd__etcd__subcmd__manager__subcmd__commands__subcmd__list)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1873,7 +1873,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__events)
+        etcd__agent__subcmd__help__subcmd__events)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1887,7 +1887,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__help)
+        etcd__agent__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1901,7 +1901,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__init)
+        etcd__agent__subcmd__help__subcmd__init)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1915,7 +1915,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__log__subcmd__level)
+        etcd__agent__subcmd__help__subcmd__log__subcmd__level)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1929,7 +1929,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__member)
+        etcd__agent__subcmd__help__subcmd__member)
             opts="list remove add"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1943,7 +1943,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__member__subcmd__add)
+        etcd__agent__subcmd__help__subcmd__member__subcmd__add)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1957,7 +1957,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__member__subcmd__list)
+        etcd__agent__subcmd__help__subcmd__member__subcmd__list)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1971,7 +1971,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__member__subcmd__remove)
+        etcd__agent__subcmd__help__subcmd__member__subcmd__remove)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1985,7 +1985,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__move)
+        etcd__agent__subcmd__help__subcmd__move)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1999,7 +1999,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__move__subcmd__leader)
+        etcd__agent__subcmd__help__subcmd__move__subcmd__leader)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2013,7 +2013,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__ok__subcmd__to__subcmd__stop)
+        etcd__agent__subcmd__help__subcmd__ok__subcmd__to__subcmd__stop)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2027,7 +2027,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__pause)
+        etcd__agent__subcmd__help__subcmd__pause)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2041,7 +2041,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__plan)
+        etcd__agent__subcmd__help__subcmd__plan)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2055,7 +2055,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__reboot__subcmd__lock)
+        etcd__agent__subcmd__help__subcmd__reboot__subcmd__lock)
             opts="acquire release"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2069,7 +2069,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__reboot__subcmd__lock__subcmd__acquire)
+        etcd__agent__subcmd__help__subcmd__reboot__subcmd__lock__subcmd__acquire)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2083,7 +2083,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__reboot__subcmd__lock__subcmd__release)
+        etcd__agent__subcmd__help__subcmd__reboot__subcmd__lock__subcmd__release)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2097,7 +2097,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__reload)
+        etcd__agent__subcmd__help__subcmd__reload)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2111,7 +2111,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__render)
+        etcd__agent__subcmd__help__subcmd__render)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2125,7 +2125,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__restart)
+        etcd__agent__subcmd__help__subcmd__restart)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2139,7 +2139,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__restore)
+        etcd__agent__subcmd__help__subcmd__restore)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2153,7 +2153,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__resume)
+        etcd__agent__subcmd__help__subcmd__resume)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2167,7 +2167,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__run)
+        etcd__agent__subcmd__help__subcmd__run)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2181,7 +2181,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__spec)
+        etcd__agent__subcmd__help__subcmd__spec)
             opts="get set"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2195,7 +2195,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__spec__subcmd__get)
+        etcd__agent__subcmd__help__subcmd__spec__subcmd__get)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2209,7 +2209,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__spec__subcmd__set)
+        etcd__agent__subcmd__help__subcmd__spec__subcmd__set)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2223,7 +2223,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__status)
+        etcd__agent__subcmd__help__subcmd__status)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2237,7 +2237,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__store)
+        etcd__agent__subcmd__help__subcmd__store)
             opts="check"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2251,7 +2251,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__store__subcmd__check)
+        etcd__agent__subcmd__help__subcmd__store__subcmd__check)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2265,7 +2265,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__help__subcmd__upgrade)
+        etcd__agent__subcmd__help__subcmd__upgrade)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2279,7 +2279,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__init)
+        etcd__agent__subcmd__init)
             opts="-h --timeout --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2305,7 +2305,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__log__subcmd__level)
+        etcd__agent__subcmd__log__subcmd__level)
             opts="-o -h --reset --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2335,7 +2335,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__member)
+        etcd__agent__subcmd__member)
             opts="-h --host --color --help list remove add help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2357,7 +2357,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__member__subcmd__add)
+        etcd__agent__subcmd__member__subcmd__add)
             opts="-o -h --dry-run --output --timeout --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2391,7 +2391,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__member__subcmd__help)
+        etcd__agent__subcmd__member__subcmd__help)
             opts="list remove add help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2405,7 +2405,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__member__subcmd__help__subcmd__add)
+        etcd__agent__subcmd__member__subcmd__help__subcmd__add)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2419,7 +2419,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__member__subcmd__help__subcmd__help)
+        etcd__agent__subcmd__member__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2433,7 +2433,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__member__subcmd__help__subcmd__list)
+        etcd__agent__subcmd__member__subcmd__help__subcmd__list)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2447,7 +2447,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__member__subcmd__help__subcmd__remove)
+        etcd__agent__subcmd__member__subcmd__help__subcmd__remove)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2461,7 +2461,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__member__subcmd__list)
+        etcd__agent__subcmd__member__subcmd__list)
             opts="-o -h --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2491,7 +2491,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__member__subcmd__remove)
+        etcd__agent__subcmd__member__subcmd__remove)
             opts="-o -h --force --yes --dry-run --output --timeout --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2525,7 +2525,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__move)
+        etcd__agent__subcmd__move)
             opts="-o -h --to --cancel --force --yes --dry-run --output --timeout --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2563,7 +2563,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__move__subcmd__leader)
+        etcd__agent__subcmd__move__subcmd__leader)
             opts="-o -h --dry-run --output --timeout --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2597,7 +2597,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__ok__subcmd__to__subcmd__stop)
+        etcd__agent__subcmd__ok__subcmd__to__subcmd__stop)
             opts="-o -h --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2627,7 +2627,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__pause)
+        etcd__agent__subcmd__pause)
             opts="-o -h --wait --dry-run --output --timeout --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2661,7 +2661,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__plan)
+        etcd__agent__subcmd__plan)
             opts="-o -h --observation --after --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2699,7 +2699,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__reboot__subcmd__lock)
+        etcd__agent__subcmd__reboot__subcmd__lock)
             opts="-h --host --color --help acquire release help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2721,7 +2721,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__reboot__subcmd__lock__subcmd__acquire)
+        etcd__agent__subcmd__reboot__subcmd__lock__subcmd__acquire)
             opts="-o -h --dry-run --output --timeout --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2755,7 +2755,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__reboot__subcmd__lock__subcmd__help)
+        etcd__agent__subcmd__reboot__subcmd__lock__subcmd__help)
             opts="acquire release help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2769,7 +2769,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__reboot__subcmd__lock__subcmd__help__subcmd__acquire)
+        etcd__agent__subcmd__reboot__subcmd__lock__subcmd__help__subcmd__acquire)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2783,7 +2783,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__reboot__subcmd__lock__subcmd__help__subcmd__help)
+        etcd__agent__subcmd__reboot__subcmd__lock__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2797,7 +2797,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__reboot__subcmd__lock__subcmd__help__subcmd__release)
+        etcd__agent__subcmd__reboot__subcmd__lock__subcmd__help__subcmd__release)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2811,7 +2811,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__reboot__subcmd__lock__subcmd__release)
+        etcd__agent__subcmd__reboot__subcmd__lock__subcmd__release)
             opts="-o -h --output --timeout --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2845,7 +2845,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__reload)
+        etcd__agent__subcmd__reload)
             opts="-h --timeout --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2871,7 +2871,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__render)
+        etcd__agent__subcmd__render)
             opts="-o -h --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2901,7 +2901,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__restart)
+        etcd__agent__subcmd__restart)
             opts="-o -h --rolling --cancel --yes --dry-run --output --timeout --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2935,7 +2935,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__restore)
+        etcd__agent__subcmd__restore)
             opts="-h --revision --time --to --yes --without --replace-electorate --etcd-version --dry-run --timeout --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2985,7 +2985,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__resume)
+        etcd__agent__subcmd__resume)
             opts="-o -h --wait --dry-run --output --timeout --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -3019,7 +3019,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__run)
+        etcd__agent__subcmd__run)
             opts="-h --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -3041,7 +3041,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__spec)
+        etcd__agent__subcmd__spec)
             opts="-h --host --color --help get set help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -3063,7 +3063,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__spec__subcmd__get)
+        etcd__agent__subcmd__spec__subcmd__get)
             opts="-o -h --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -3093,7 +3093,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__spec__subcmd__help)
+        etcd__agent__subcmd__spec__subcmd__help)
             opts="get set help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -3107,7 +3107,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__spec__subcmd__help__subcmd__get)
+        etcd__agent__subcmd__spec__subcmd__help__subcmd__get)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -3121,7 +3121,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__spec__subcmd__help__subcmd__help)
+        etcd__agent__subcmd__spec__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -3135,7 +3135,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__spec__subcmd__help__subcmd__set)
+        etcd__agent__subcmd__spec__subcmd__help__subcmd__set)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -3149,7 +3149,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__spec__subcmd__set)
+        etcd__agent__subcmd__spec__subcmd__set)
             opts="-o -h --force --dry-run --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -3179,7 +3179,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__status)
+        etcd__agent__subcmd__status)
             opts="-o -h --watch --all --clusters --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -3217,7 +3217,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__store)
+        etcd__agent__subcmd__store)
             opts="-h --host --color --help check help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -3239,7 +3239,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__store__subcmd__check)
+        etcd__agent__subcmd__store__subcmd__check)
             opts="-o -h --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -3269,7 +3269,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__store__subcmd__help)
+        etcd__agent__subcmd__store__subcmd__help)
             opts="check help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -3283,7 +3283,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__store__subcmd__help__subcmd__check)
+        etcd__agent__subcmd__store__subcmd__help__subcmd__check)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -3297,7 +3297,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__store__subcmd__help__subcmd__help)
+        etcd__agent__subcmd__store__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -3311,7 +3311,7 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        etcd__subcmd__agent__subcmd__upgrade)
+        etcd__agent__subcmd__upgrade)
             opts="-o -h --to --pause-after --no-backup --cancel --yes --dry-run --output --timeout --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

@@ -191,6 +191,16 @@ fn completions() -> [(PathBuf, Shell); 3] {
     ]
 }
 
+/// What clap makes for this shell.
+fn completion(shell: Shell) -> String {
+    let mut made = Vec::new();
+    generate(shell, &mut completed(), "etcd-agent", &mut made);
+    let made = String::from_utf8(made).unwrap();
+    // It writes two names of a program with a hyphen, and bash then completes no verb's words:
+    // https://github.com/clap-rs/clap/issues/6421
+    made.replace("etcd__subcmd__agent", "etcd__agent")
+}
+
 #[test]
 fn each_verb_has_a_manual_page() {
     let details = details();
@@ -236,9 +246,7 @@ fn the_main_page_names_the_others() {
 #[test]
 fn shells_complete_each_flag() {
     for (path, shell) in completions() {
-        let mut made = Vec::new();
-        generate(shell, &mut completed(), "etcd-agent", &mut made);
-        let made = String::from_utf8(made).unwrap();
+        let made = completion(shell);
         kept(&path, &made);
         assert!(
             !made.contains("verify-restore"),
