@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use etcd_agent_lab::{Host, Lab, PATIENCE, wait_until};
 
 use super::form::{form, form_by_hand};
@@ -78,14 +78,18 @@ pub(crate) fn run() -> Result<Vec<Line>> {
 
 /// As etcd's page on downgrades has it: enable it, and wait until each server has logged that it is ready.
 fn enable_downgrade(lab: &Lab) -> Result<()> {
-    let hosts: Vec<&Host> = lab.hosts().iter().collect();
-    lab.etcdctl(&hosts, &["downgrade", "enable", "3.5"])?.ok()?;
+    // The etcdctl of 3.5 has no such command.
+    let command = format!(
+        "/opt/etcd-v{NEWER}/etcdctl --endpoints=https://localhost:2379 --cacert=/etc/etcd/tls/ca.crt \
+         --cert=/etc/etcd/tls/node.crt --key=/etc/etcd/tls/node.key downgrade enable 3.5"
+    );
+    lab.host(1)?.sh(&command)?.ok()?;
     wait_until("etcd to convert its data", PATIENCE, || {
-        let ready = |host: &&Host| {
+        let ready = |host: &Host| {
             let log = host.journalctl(&["-u", "etcd", "-o", "cat"]);
             log.is_ok_and(|log| log.contains("The server is ready to downgrade"))
         };
-        Ok(hosts.iter().all(ready))
+        Ok(lab.hosts().iter().all(ready))
     })
     .map(drop)
 }
@@ -104,9 +108,14 @@ fn under_load(
     let took = std::thread::scope(|scope| {
         let begun = Instant::now();
         let worker = scope.spawn(work);
+        let all_run = || lab.hosts().iter().all(|host| runs(host, version));
         wait_until("all to run the version", 3 * PATIENCE, || {
-            Ok(lab.hosts().iter().all(|host| runs(host, version)))
+            Ok(worker.is_finished() || all_run())
         })?;
+        if worker.is_finished() && !all_run() {
+            worker.join().map_err(|_| anyhow!("the work panicked"))??;
+            bail!("the work has ended, and some run another version than {version}");
+        }
         probe::healthy(lab, None, PATIENCE)?;
         let took = begun.elapsed();
         worker.join().map_err(|_| anyhow!("the work panicked"))??;
