@@ -52,7 +52,7 @@ test: machine go ## all tests, including those on real systemd hosts; the last l
 	@tests/run.sh
 
 genesis: machine ## check the genesis protocol exhaustively within larger bounds: takes hours and up to 16 GB
-	GENESIS_LARGER=1 cargo test --quiet --locked --package etcd-agent-genesis-check -- --nocapture --test-threads=2
+	GENESIS_LARGER=1 cargo test --quiet --locked --profile sim --package etcd-agent-genesis-check -- --nocapture --test-threads=2
 
 sim: machine ## SEEDS=1000000 schedules on all cores, from START=seed or a seed derived from the sources; REPLAY=seed prints the history of one
 	@cargo run --quiet --locked --profile sim --package etcd-agent-sim --bin sim -- \

@@ -30,6 +30,10 @@ slowest() {
     sed -n 's/^test \(.*\) \.\.\. ok <\([0-9.]*\)s>$/\2 \1/p' "$log" | sort -rn | head -20 | awk '{ printf "%7.0f s  %s\n", $1, $2 }'
 }
 
+# Without the simulator and the genesis protocol, which only compute: they are compiled by another profile, and tokio
+# with a clock that can stand still is not for the binary that the lab installs.
+hosts=(--workspace --exclude etcd-agent-sim --exclude etcd-agent-genesis-check)
+
 # Every crate of the workspace is checked with clippy when it is compiled.
 export RUSTC_WORKSPACE_WRAPPER=$PWD/tests/rustc-and-clippy.sh
 
@@ -39,14 +43,13 @@ everything() {
 
     step "build, and clippy"
     # Packages, Debian trees, etcd and the S3 servers are often waited for, so they are made while the agent compiles.
-    cargo build --workspace --exclude etcd-agent-sim --locked --bin lab
+    cargo build "${hosts[@]}" --locked --bin lab
     {
         make --no-print-directory promtool management-tools package-tools && "$target/debug/lab" prepare
     } >"$target/prepared.log" 2>&1 &
     preparing=$!
     trap 'wait "$preparing"' EXIT
-    # Without the simulator: tokio with a clock that can stand still is not for the binary that the lab installs.
-    cargo test --workspace --exclude etcd-agent-sim --locked --no-run
+    cargo test "${hosts[@]}" --locked --no-run
 
     step "what the checks and the lab need: packages, Debian trees, etcd, S3 servers"
     prepared=0
@@ -61,10 +64,8 @@ everything() {
     echo "$rpm"
 
     # What only computes runs with what the cores have left: the tests of the lab mostly wait. First the checks that
-    # compile nothing, then the genesis protocol, the simulator and planners that are broken on purpose. The genesis
-    # protocol is checked by the program that is built already: another choice of packages would build it again, and
-    # the tests of the lab would wait for that. The simulator has a profile, and so a directory, of its own: the
-    # binary that the package was made of stays as it is.
+    # compile nothing, then the genesis protocol, the simulator and planners that are broken on purpose. These have a
+    # profile, and so a directory, of their own: the binary that the package was made of stays as it is.
     setsid bash -c 'echo 19 2>/dev/null >/proc/self/autogroup; exec chrt --idle 0 bash -c "$@"' idle '
         packages=("$1" "$2")
         shift 2
@@ -73,8 +74,8 @@ everything() {
         packaging/configuration-management/check.sh || failed=$?
         packaging/check.sh || failed=$?
         packaging/check.sh "${packages[@]}" || failed=$?
-        cargo test --workspace --exclude etcd-agent-sim --locked --no-fail-fast --test exhaustive "$@" || failed=$?
-        cargo test --package etcd-agent-sim --features mutants --profile sim --locked --no-fail-fast || failed=$?
+        cargo test --package etcd-agent-genesis-check --package etcd-agent-sim --features etcd-agent-sim/mutants \
+            --profile sim --locked --no-fail-fast "$@" || failed=$?
         exit "$failed"
         ' idle "$deb" "$rpm" "${times[@]:---}" >"$target/computed.log" 2>&1 &
     computing=$!
@@ -83,8 +84,7 @@ everything() {
     step "tests"
     # Four at a time: each test of the lab boots several hosts, and mostly waits.
     failed=0
-    ETCD_AGENT_DEB=$deb cargo test --workspace --exclude etcd-agent-sim --exclude etcd-agent-genesis-check --locked \
-        --no-fail-fast "${times[@]:---}" --test-threads=4 || failed=$?
+    ETCD_AGENT_DEB=$deb cargo test "${hosts[@]}" --locked --no-fail-fast "${times[@]:---}" --test-threads=4 || failed=$?
 
     step "what compiles nothing, the genesis protocol and the simulator"
     wait "$computing" || failed=$?
