@@ -3,20 +3,21 @@
 
 mod demo;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use etcd_agent_lab::{ETCD_DEFAULT, Host, Lab, Robust, S3, Suite};
+use etcd_agent_lab::{ETCD_DEFAULT, Host, Lab, Manager, Robust, S3, Suite, agent_rpm, system_rpm};
 
 const USAGE: &str = "\
 lab: real systemd hosts with etcd on this machine, as root
 
   lab prepare [demo]             make what all labs need (packages, Debian trees, etcd, S3 server); only what the demo
                                  needs
-  lab up [-n 3] [--suite trixie|bookworm] [--etcd 3.5.35] [--agent | --deb FILE] [--plain]
+  lab up [-n 3] [--suite trixie|bookworm] [--etcd 3.5.35|debian] [--agent | --deb FILE] [--plain] [--fedora]
                                  boot hosts that stay; with --agent (the package that `make deb` built) or --deb
-                                 the package is installed and a cluster formed
+                                 the package is installed and a cluster formed; with --fedora as well the hosts are
+                                 shaped like Fedora, and RPMs of it are in /root
   lab demo                       three hosts, a cluster, a backup, a lost member healed; nothing is left behind
   lab robust [--duration 60] [--seed 1] [--ops 12] [--hosts 5] [--etcd 3.6.16,3.7.3] [--traffic kubernetes,etcd]
                                  etcd's own robustness traffic and validators while the agents work, a round for each
@@ -140,7 +141,8 @@ fn robust(options: &[&str]) -> Result<()> {
 }
 
 fn up(options: &[&str]) -> Result<()> {
-    let (mut hosts, mut suite, mut etcd, mut deb, mut plain) = (3, Suite::Trixie, ETCD_DEFAULT, None, false);
+    let (mut hosts, mut suite, mut etcd, mut deb) = (3, Suite::Trixie, ETCD_DEFAULT, None);
+    let (mut plain, mut fedora) = (false, false);
     let mut options = options.iter();
     while let Some(option) = options.next() {
         let mut value = || options.next().with_context(|| format!("{option} wants a value"));
@@ -151,22 +153,28 @@ fn up(options: &[&str]) -> Result<()> {
             "--deb" => deb = Some(PathBuf::from(value()?)),
             "--agent" => deb = Some(etcd_agent_lab::built_deb()?),
             "--plain" => plain = true,
+            "--fedora" => fedora = true,
             other => bail!("unknown option `{other}`\n\n{USAGE}"),
         }
     }
     etcd_agent_lab::prepare()?;
-    let mut builder = Lab::builder("by-hand")
-        .hosts(hosts)
-        .suite(suite)
-        .etcd(etcd)
-        .keep();
+    let mut builder = Lab::builder("by-hand").hosts(hosts).suite(suite).keep();
+    builder = match etcd {
+        "debian" => builder.etcd_of_debian(),
+        version => builder.etcd(version),
+    };
     if plain {
         builder = builder.plain();
+    }
+    if fedora {
+        builder = builder.managed_by(Manager::Dnf);
     }
     let lab = builder.boot()?;
     println!("{} is up: {hosts} hosts on {suite}, etcd {etcd}", lab.id());
     lab.s3().start()?;
-    if let Some(deb) = deb {
+    if fedora {
+        push_rpms(&lab, &deb.context("--fedora wants --agent or --deb FILE")?)?;
+    } else if let Some(deb) = deb {
         let took = lab
             .install(&deb)
             .and_then(|()| lab.form())
@@ -197,6 +205,18 @@ fn up(options: &[&str]) -> Result<()> {
     println!("etcdctl        {program} ctl -- member list -w table");
     println!("end it all     make lab-down");
     Ok(())
+}
+
+/// Copies the agent's RPM, and the one that stands for the distribution, to all hosts.
+fn push_rpms(lab: &Lab, deb: &Path) -> Result<()> {
+    let agent = agent_rpm(deb, &lab.dir(), 1)?;
+    let system = system_rpm(&agent, &lab.dir())?;
+    lab.each(|host| {
+        [&agent, &system].into_iter().try_for_each(|rpm| {
+            let name = rpm.file_name().context("the name of an RPM")?;
+            host.push(rpm, &format!("/root/{}", name.to_string_lossy()))
+        })
+    })
 }
 
 /// The selected lab: `$LAB`, or the only one that is up.
