@@ -61,7 +61,7 @@ pub use golang::{
 pub use host::Host;
 pub use lab::{Lab, PATIENCE};
 pub use load::{Load, Written};
-pub use managed::Manager;
+pub use managed::{Manager, molecule};
 pub use net::{Net, OUTSIDE, Shape};
 pub use place::S3Server;
 pub use prepare::{prepare, prepare_demo};

@@ -30,8 +30,14 @@ const PACKAGES: &[(&str, &str)] = &[
     ("libprotobuf-dev", "/usr/include/google/protobuf/any.proto"),
 ];
 
-/// What the tests of the status page need in addition.
+/// What the tests of pages need in addition.
 const BROWSER: &[(&str, &str)] = &[("chromium", "/usr/bin/chromium")];
+
+/// What Molecule needs.
+const MOLECULE: &[(&str, &str)] = &[
+    ("ansible-core", "/usr/bin/ansible-playbook"),
+    ("python3-venv", "/usr/share/doc/python3-venv"),
+];
 
 /// Fails if the lab cannot work on this machine, and names what is missing.
 pub(crate) fn check() -> Result<()> {
@@ -67,9 +73,10 @@ pub(crate) fn install() -> Result<()> {
     check()
 }
 
-/// Installs the browser, if it is missing.
-pub(crate) fn install_browser() -> Result<()> {
+/// Installs what only some tests need, if it is missing.
+pub(crate) fn install_for_tests() -> Result<()> {
     install_missing(BROWSER)?;
+    install_missing(MOLECULE)?;
     check_browser()
 }
 

@@ -63,6 +63,24 @@ pub(crate) fn layer(manager: Manager) -> Result<PathBuf> {
     of_packages(manager.suite(), manager.packages())
 }
 
+/// Of Molecule, the newest that knows the Ansible of Debian 12.
+const MOLECULE: &str = "molecule==6.0.3";
+
+/// The Python with Molecule and the Ansible of this machine. It is made now if it does not exist.
+pub fn molecule() -> Result<PathBuf> {
+    let entry = cache::entry("molecule", MOLECULE, |dir| {
+        let python = Cmd::new("/usr/bin/python3").caller_env();
+        python
+            .args(["-m", "venv", "--system-site-packages"])
+            .arg(dir)
+            .ok()?;
+        let pip = Cmd::new(dir.join("bin/pip")).caller_env();
+        let install = ["install", "--quiet", "--no-cache-dir", MOLECULE];
+        pip.args(install).deadline(Duration::from_mins(10)).ok().map(drop)
+    })?;
+    Ok(entry.join("bin/python"))
+}
+
 /// needrestart on hosts with this Debian release. It is made now if it does not exist.
 pub(crate) fn needrestart(suite: Suite) -> Result<PathBuf> {
     of_packages(suite, &["needrestart"])

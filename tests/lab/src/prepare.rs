@@ -11,7 +11,8 @@ use crate::{machine, rpm, sweep};
 
 /// Makes all that the tests and the bench need.
 pub fn prepare() -> Result<()> {
-    machine::install_browser()?;
+    machine::install_for_tests()?;
+    managed::molecule()?;
     let servers = || {
         for version in ETCD_VERSIONS {
             golang::etcd(version)?;
