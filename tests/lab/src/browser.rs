@@ -120,9 +120,10 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", &media).map(drop)
     }
 
-    /// The value of a JavaScript expression. The page's own policy does not apply to it.
+    /// The value of a JavaScript expression, or what its promise becomes. The page's own policy does not apply to
+    /// it.
     pub fn value(&mut self, expression: &str) -> Result<Value> {
-        let ask = json!({"expression": expression, "returnByValue": true});
+        let ask = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let answer = self.call("Runtime.evaluate", &ask)?;
         if let Some(error) = answer.get("exceptionDetails") {
             bail!("{expression}: {error}");

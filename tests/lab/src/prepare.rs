@@ -7,12 +7,13 @@ use anyhow::{Result, bail};
 use crate::golang::{self, ETCD_VERSIONS};
 use crate::managed::{self, Manager};
 use crate::tree::{self, Suite};
-use crate::{machine, rpm, sweep};
+use crate::{machine, prometheus, rpm, sweep};
 
 /// Makes all that the tests and the bench need.
 pub fn prepare() -> Result<()> {
     machine::install_for_tests()?;
     managed::molecule()?;
+    prometheus::program()?;
     let servers = || {
         for version in ETCD_VERSIONS {
             golang::etcd(version)?;

@@ -10,6 +10,7 @@ mod common;
 mod corruption;
 mod crashes;
 mod damage;
+mod dashboard;
 mod env_files;
 mod faults;
 mod forming;

@@ -1,6 +1,9 @@
 //! The space of etcd's database: NOSPACE under a load like that of Kubernetes, and defragmentation.
 
+use std::time::Instant;
+
 use crate::common::{SOON, agent, backups, deb, etcd_pids, follower, put, revision, status};
+use crate::dashboard;
 use etcd_agent_lab::{Host, Lab, wait_until};
 
 /// Replaces the values of ten keys until etcd refuses a write. Little of the database is in use without its
@@ -52,14 +55,19 @@ fn sizes(lab: &Lab) -> Vec<(u64, u64)> {
 fn s36_no_space_ends_without_an_operator_and_one_member_is_defragmented_at_a_time() {
     let lab = Lab::builder("space").hosts(3).package(&deb()).boot().unwrap();
     lab.s3().start().unwrap();
-    let settings = "[etcd.settings]\nquota-backend-bytes = \"16777216\"\n";
-    lab.configure(|_, config| config.extra = settings.to_owned())
+    let settings = format!(
+        "[etcd.settings]\nquota-backend-bytes = \"16777216\"\n{}",
+        dashboard::METRICS
+    );
+    lab.configure(|_, config| config.extra.clone_from(&settings))
         .unwrap();
     lab.start_agents().unwrap();
     lab.wait_healthy(3, SOON).unwrap();
     wait_until("the first backup", SOON, || Ok(!backups(&lab).is_empty())).unwrap();
     let pids = etcd_pids(lab.hosts());
     let n1 = lab.host(1).unwrap();
+    let began = Instant::now();
+    dashboard::start(&lab, n1);
 
     let filled = n1.exec_for(2 * SOON, &["sh", "-c", FILL]).unwrap();
     assert_eq!(filled.code, 7, "no write was refused: {}", filled.stderr);
@@ -138,6 +146,8 @@ fn s36_no_space_ends_without_an_operator_and_one_member_is_defragmented_at_a_tim
     .unwrap();
     defragmentations(&lab);
     lab.wait_healthy(3, SOON).unwrap();
+    agent(n1, &["backup", "verify"]).ok().unwrap();
+    dashboard::check(&lab, n1, began.elapsed().as_secs());
     assert_eq!(etcd_pids(lab.hosts()), pids, "no etcd was restarted");
     let none = agent(n1, &["defrag", "--cancel"]).ok().unwrap();
     assert!(none.stdout.contains("withdrawn"), "{}", none.stdout);
