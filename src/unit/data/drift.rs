@@ -21,6 +21,8 @@ const SECRET: &[&str] = &["auth-token", "discovery-password", "discovery-user"];
 const MAX_SHOWN: usize = 120;
 /// More settings than these are only counted.
 const MAX_LINES: usize = 8;
+/// More settings that etcd runs without than these are only counted.
+const MAX_NAMES: usize = 8;
 
 /// A setting of the process that differs from what is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,17 +105,43 @@ fn lines(owner: &Owner, differences: &[Difference]) -> Vec<String> {
         journal::say(&format!("what sets etcd's settings is not known: {why}"));
     }
     let origins = origins.ok();
-    let mut lines: Vec<String> = differences
+    let (missing, others): (Vec<_>, Vec<_>) = differences
+        .iter()
+        .partition(|difference| difference.runs.is_none() && difference.written.is_some());
+    let mut lines: Vec<String> = others
         .iter()
         .take(MAX_LINES)
         .map(|difference| line(difference, origins.as_ref()))
         .collect();
-    if let Some(more) = differences.len().checked_sub(MAX_LINES).filter(|more| *more > 0) {
+    match missing.as_slice() {
+        [] => {}
+        [one] => lines.push(line(one, origins.as_ref())),
+        several => lines.push(without(several)),
+    }
+    if let Some(more) = others.len().checked_sub(MAX_LINES).filter(|more| *more > 0) {
         lines.push(format!(
             "etcd runs with {more} more settings that differ from what is configured"
         ));
     }
     lines
+}
+
+/// Settings that etcd was started without. An etcd that was taken over has its own, and lacks many of ours.
+fn without(missing: &[&Difference]) -> String {
+    let names: Vec<&str> = missing
+        .iter()
+        .take(MAX_NAMES)
+        .map(|difference| difference.flag.as_str())
+        .collect();
+    let more = match missing.len().saturating_sub(MAX_NAMES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "etcd runs without {} settings that are configured ({}{more}): restart etcd",
+        missing.len(),
+        names.join(", ")
+    )
 }
 
 fn line(difference: &Difference, origins: Option<&Origins>) -> String {

@@ -94,6 +94,37 @@ fn each_setting_that_differs_is_named_with_what_sets_it() {
 }
 
 #[test]
+fn settings_that_an_etcd_that_was_taken_over_lacks_are_one_line() {
+    let written = [
+        "CORS",
+        "ELECTION_TIMEOUT",
+        "HEARTBEAT_INTERVAL",
+        "LOG_LEVEL",
+        "MAX_SNAPSHOTS",
+        "MAX_TXN_OPS",
+        "MAX_WALS",
+        "PRE_VOTE",
+        "QUOTA_BACKEND_BYTES",
+        "SNAPSHOT_COUNT",
+    ];
+    let written = written.map(|name| format!("ETCD_{name}=1\n")).concat();
+    for (written, expected) in [
+        (
+            "ETCD_CORS=x\nETCD_SNAPSHOT_COUNT=5000\n",
+            "etcd runs without 2 settings that are configured (cors, snapshot-count): restart etcd",
+        ),
+        (
+            &written,
+            "etcd runs without 10 settings that are configured (cors, election-timeout, heartbeat-interval, log-level, \
+             max-snapshots, max-txn-ops, max-wals, pre-vote and 2 more): restart etcd",
+        ),
+    ] {
+        let world = world(&["/usr/bin/etcd"], &[], written);
+        assert_eq!(drift(&world.owner, PID), Fact::Known(vec![expected.to_owned()]));
+    }
+}
+
+#[test]
 fn with_a_config_file_etcd_reads_nothing_else() {
     let world = world(
         &["/usr/bin/etcd", "--config-file=/etc/other.yaml"],
