@@ -229,12 +229,15 @@ pub fn serving(status: &AdminStatus) -> BTreeMap<&NodeName, &EtcdStatus> {
     good
 }
 
-/// The voters that serve with a leader in an epoch after `before`.
+/// The voters that serve with a leader in an epoch after `before`, and that systemd knows to run.
 pub fn serving_after(status: &AdminStatus, before: Epoch) -> usize {
     let good = serving(status);
     nodes(status)
-        .filter_map(|(node, seen)| Some((node, seen.known()?.assignment.as_ref()?)))
-        .filter(|(node, assignment)| assignment.epoch > before && good.contains_key(node))
+        .filter_map(|(node, seen)| {
+            let seen = seen.known()?;
+            (seen.is_active() && good.contains_key(node)).then_some(seen.assignment.as_ref()?)
+        })
+        .filter(|assignment| assignment.epoch > before)
         .count()
 }
 
