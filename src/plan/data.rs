@@ -243,11 +243,16 @@ fn report_lost_data(cx: &mut Context<'_>, genesis: &Genesis, what: &str) {
     }
     let silent = cx.silent();
     if others_gone && silent.is_empty() {
+        let whose = if genesis.members.len() > 1 {
+            "every other member has lost its data too"
+        } else {
+            "there is no other member"
+        };
         cx.halt(
             ReasonCode::AllDataLost,
             format!(
-                "{what}, and every other member has lost its data too: nothing recovers by itself; `etcd-agent restore \
-                 latest` opens epoch {} from the newest backup, what was written after it is lost",
+                "{what}, and {whose}: nothing recovers by itself; `etcd-agent restore latest` opens epoch {} from the \
+                 newest backup, what was written after it is lost",
                 genesis.epoch.next()
             ),
         );
