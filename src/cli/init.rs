@@ -45,7 +45,7 @@ pub(super) async fn run(paths: &Paths, args: InitArgs) -> Outcome {
         let text = with_log(paths, text, log.as_deref())?;
         write(paths, &text)?;
     }
-    systemd::reload_agent().await?;
+    systemd::enable_and_reload_agent().await?;
     let after = healthy(&Client::new(paths), &Deadline::after(args.timeout)).await?;
     out::print_clean(&status_view::shown(&after, status_view::Form::Table)?)?;
     Ok(Exit::Ok)
@@ -189,7 +189,8 @@ async fn healthy(client: &Client, deadline: &Deadline) -> Result<AdminStatus, Fa
     let mut progress = Progress::new();
     loop {
         match wait::status(client).await? {
-            Err(text) => progress.say(&text),
+            // It answers with what it knew before: that there is no configuration.
+            Err(_) => progress.say("the agent reads its configuration"),
             Ok(status) => {
                 let well = health::judge(&status) == Health::Healthy;
                 if well && status.node.last_backup.is_some() {

@@ -58,8 +58,18 @@ fn s01_init_needs_no_other_input() {
         3,
         "an unconfigured agent cannot be reached"
     );
+    // As the package for Fedora leaves it.
+    n1.systemctl(&["disable", "--now", "etcd-agent"])
+        .unwrap()
+        .ok()
+        .unwrap();
 
     let init = agent(n1, &["init"]).ok().unwrap();
+    assert_eq!(
+        n1.unit_property("etcd-agent", "UnitFileState").unwrap(),
+        "enabled"
+    );
+    assert!(!init.stderr.contains("etcd-agent init"), "{}", init.stderr);
     assert!(
         init.stdout.contains("file:///var/lib/etcd-agent/backups"),
         "{}",
@@ -71,9 +81,10 @@ fn s01_init_needs_no_other_input() {
     assert_eq!(list.as_array().unwrap().len(), 1, "{}", backups.stdout);
     n1.sh("etcdctl put hello world").unwrap().ok().unwrap();
 
-    // A second `init` does no harm.
+    // A second `init` does no harm, and no reload is under way when it returns.
     let pid = etcd_pid(n1);
     agent(n1, &["init"]).ok().unwrap();
+    agent(n1, &["backup", "now"]).ok().unwrap();
     assert_eq!(etcd_pid(n1), pid, "etcd was not restarted");
     n1.reboot().unwrap();
     wait_status(n1, 0);
