@@ -427,7 +427,7 @@ complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand etcd-manager; and 
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand etcd-manager; and __fish_seen_subcommand_from help" -f -a "commands" -d 'Commands that etcd-manager\'s tools left in the store; they are shown and never carried out'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand etcd-manager; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand restore" -l revision -d 'The state at this revision, from the full backup before it and its increments' -r
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand restore" -l time -d 'The state at this time, e.g. 2026-03-01T12:00:00Z' -r
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand restore" -l time -d 'The state at this time: 2026-03-01T12:00:00Z, "2026-03-01 12:00", 10:00, yesterday, -1h or "1h ago"' -r
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand restore" -l to -d 'Only build a data directory at this path, which must not exist yet; needs no agent and changes no cluster' -r -F
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand restore" -l without -d 'I vouch that this node is permanently lost and will not come back with its old memory; may be given again' -r
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand restore" -l replace-electorate -d 'I vouch that all who opened the newest epoch and are not in cluster.nodes here are permanently lost: the cluster\'s name' -r

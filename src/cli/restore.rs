@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use super::client::Client;
 use super::confirm::{Yes, on_a_terminal};
 use super::exit::{Exit, Failure, Outcome};
-use super::progress::Progress;
+use super::moment::moment;
+use super::progress::{Progress, note};
 use super::wait::{self, Deadline, Timeout};
 use super::{direct, health, out, restore_to, status_view};
 use crate::model::{
     AdminStatus, BackupId, BackupSummary, ClusterName, DirectiveView, EpochEtcd, EtcdVersion, NodeName,
-    OperatorRequest, RestoreTarget, Revision, UnixMs,
+    OperatorRequest, RestoreTarget, Revision, UnixMs, wording,
 };
 use crate::paths::Paths;
 
@@ -25,9 +26,9 @@ pub(super) struct RestoreArgs {
     /// The state at this revision, from the full backup before it and its increments
     #[arg(long, value_name = "N", conflicts_with = "time")]
     revision: Option<u64>,
-    /// The state at this time, e.g. 2026-03-01T12:00:00Z
-    #[arg(long, value_name = "TIME")]
-    time: Option<jiff::Timestamp>,
+    /// The state at this time: 2026-03-01T12:00:00Z, "2026-03-01 12:00", 10:00, yesterday, -1h or "1h ago"
+    #[arg(long, value_name = "TIME", value_parser = moment, allow_hyphen_values = true)]
+    time: Option<UnixMs>,
     /// Only build a data directory at this path, which must not exist yet; needs no agent and changes no
     /// cluster
     #[arg(long, value_name = "DIR", conflicts_with_all = ["yes", "without", "replace_electorate", "dry_run", "timeout"])]
@@ -78,15 +79,12 @@ pub(super) struct BootstrapArgs {
 
 impl RestoreArgs {
     /// The revision or the time, if one is asked for.
-    fn wanted(&self) -> Result<Option<RestoreTarget>, Failure> {
-        let Some(time) = self.time else {
-            return Ok(self
-                .revision
-                .map(|revision| RestoreTarget::Revision(Revision(revision))));
+    fn wanted(&self) -> Option<RestoreTarget> {
+        let revision = || {
+            self.revision
+                .map(|revision| RestoreTarget::Revision(Revision(revision)))
         };
-        let ms = u64::try_from(time.as_millisecond());
-        let ms = ms.map_err(|_| Failure::new(Exit::Usage, format!("--time {time}: it is before 1970")))?;
-        Ok(Some(RestoreTarget::Time(UnixMs(ms))))
+        self.time.map(RestoreTarget::Time).or_else(revision)
     }
 }
 
@@ -100,7 +98,7 @@ pub(super) async fn restore_at(paths: &Paths, args: RestoreArgs, terminal: bool)
     if let Some(dir) = &args.to {
         let target = restore_to::Target {
             backup: &args.backup,
-            wanted: args.wanted()?,
+            wanted: args.wanted(),
             dir,
             more: &args.more,
         };
@@ -127,6 +125,9 @@ pub(super) async fn restore_at(paths: &Paths, args: RestoreArgs, terminal: bool)
         above: None,
         asked: UnixMs::default(),
     };
+    if let Some(at) = args.time {
+        note(&format!("the state at {}", wording::time(at)));
+    }
     if args.dry_run {
         return preview(&client, &request).await;
     }
@@ -221,7 +222,7 @@ async fn chosen(client: &Client, args: &RestoreArgs) -> Result<BackupSummary, Fa
         query.push(format!("revision={revision}"));
     }
     if let Some(time) = args.time {
-        query.push(format!("time_ms={}", time.as_millisecond()));
+        query.push(format!("time_ms={}", time.0));
     }
     if args.backup != "latest" {
         let id = BackupId::new(args.backup.as_str()).map_err(|error| Failure::new(Exit::Usage, error))?;
