@@ -39,7 +39,7 @@ pub(super) async fn run(paths: &Paths, verb: AlarmVerb) -> Outcome {
     match verb {
         AlarmVerb::List(output) => {
             let alarms: Vec<Alarm> = client.get("/v1/alarms").await?;
-            output.list(&alarms, list)?;
+            output.list("alarms", &alarms, list)?;
         }
         AlarmVerb::Disarm(args) => {
             if let Some(node) = &args.node {

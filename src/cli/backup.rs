@@ -98,7 +98,7 @@ pub(super) async fn run(paths: &Paths, verb: BackupVerb) -> Outcome {
     match verb {
         BackupVerb::List { timeout, output } => {
             let list: Vec<ListedBackup> = client.within(timeout.timeout).all("/v1/backups").await?;
-            output.list(&list, |list| render(list, out::now()))?;
+            output.list("backups", &list, |list| render(list, out::now()))?;
         }
         BackupVerb::Now(NowArgs {
             form,
@@ -123,7 +123,9 @@ pub(super) async fn run(paths: &Paths, verb: BackupVerb) -> Outcome {
         } => {
             let client = client.within(timeout.timeout);
             let verdicts: Vec<Verdict> = client.all("/v1/backups/retention").await?;
-            output.list(&verdicts, |verdicts| render_verdicts(verdicts, out::now()))?;
+            output.list("backups", &verdicts, |verdicts| {
+                render_verdicts(verdicts, out::now())
+            })?;
         }
         BackupVerb::Prune {
             yes, timeout, output, ..

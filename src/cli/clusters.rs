@@ -11,7 +11,7 @@ use tokio::io::AsyncReadExt;
 
 use super::exit::{Exit, Failure, Outcome};
 use super::health::{self, Problem};
-use super::out::{self, Versioned};
+use super::out;
 use super::ssh::{self, Ssh};
 use super::status_view::Form;
 use super::{colour, plain};
@@ -92,14 +92,10 @@ async fn ask_all(
                 text.into_owned()
             })?;
         }
-        Form::Json => drop(out::print_clean(&out::json(&for_programs(&all))?)?),
-        Form::Yaml => drop(out::print_clean(&out::yaml(&for_programs(&all))?)?),
+        Form::Json => drop(out::print_clean(&out::json(&out::named("clusters", &all))?)?),
+        Form::Yaml => drop(out::print_clean(&out::yaml(&out::named("clusters", &all))?)?),
     }
     Ok(worst(&all))
-}
-
-fn for_programs(all: &[Seen]) -> Versioned<BTreeMap<&'static str, &[Seen]>> {
-    Versioned::new(BTreeMap::from([("clusters", all)]))
 }
 
 /// The file of the user, or of the host.
@@ -334,7 +330,7 @@ mod tests {
         assert_eq!(worst(&all), Exit::Unreachable);
         assert_eq!(worst(&all[..1]), Exit::Ok);
         assert_eq!(worst(&all[..2]), Exit::Degraded);
-        let json = serde_json::to_value(for_programs(&all)).unwrap();
+        let json = serde_json::to_value(out::named("clusters", &all)).unwrap();
         assert_eq!(schema::objection("clusters", &json), None);
         assert_eq!(json["clusters"][0]["errors"].as_array().unwrap().len(), 2);
         assert_eq!(json["clusters"][1]["problems"][0]["code"], "members-missing");

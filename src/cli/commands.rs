@@ -34,7 +34,7 @@ pub(super) async fn run(paths: &Paths, verb: CommandsVerb) -> Outcome {
     match verb {
         CommandsVerb::List(output) => {
             let list: Vec<StoreCommand> = client.get("/v1/commands").await?;
-            output.list(&list, |list| render(list, out::now()))?;
+            output.list("commands", &list, |list| render(list, out::now()))?;
         }
         CommandsVerb::Delete { name, yes } => {
             yes.ask(&format!(

@@ -78,7 +78,7 @@ pub(super) fn show(paths: &Paths, output: Output) -> Outcome {
     let entries = load(paths)?.entries;
     match output.format {
         Format::Table => out::print(&render(&entries))?,
-        _ => output.for_programs(&entries)?,
+        _ => output.for_programs(&out::named("settings", &entries))?,
     }
     Ok(Exit::Ok)
 }

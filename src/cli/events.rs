@@ -37,7 +37,8 @@ pub(super) async fn run(paths: &Paths, args: EventsArgs) -> Outcome {
     let view: EventsView = client.get("/v1/events").await?;
     let last = chosen(view.events, args.lines, args.since);
     if !args.follow {
-        args.output.list(&last, |events| table(events, args.since))?;
+        args.output
+            .list("events", &last, |events| table(events, args.since))?;
         return Ok(Exit::Ok);
     }
     if !lines(&last, args.output)? {
@@ -82,7 +83,8 @@ async fn follow(client: &Client, mut seen: u64, output: Output) -> Outcome {
     }
 }
 
-/// One line per event; as JSON one object per line, as YAML one document. False when the reader has closed
+/// One line per event; as JSON one object per line, as YAML one document, both without a version: a stream
+/// is no list. False when the reader has closed
 /// the pipe.
 fn lines(events: &[Event], output: Output) -> Result<bool, Failure> {
     for event in events {

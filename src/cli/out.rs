@@ -1,6 +1,7 @@
 //! Output: tables for people, JSON and YAML for programs.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
 
@@ -56,6 +57,14 @@ impl<T> Versioned<T> {
     }
 }
 
+/// A list for programs: an object with the version of its form, and the list under its name.
+pub(super) fn named<'a, T: Serialize>(
+    name: &'static str,
+    list: &'a [T],
+) -> Versioned<BTreeMap<&'static str, &'a [T]>> {
+    Versioned::new(BTreeMap::from([(name, list)]))
+}
+
 impl Output {
     /// Prints an object that an agent has answered, for programs with [`SCHEMA`], or as text by `human`.
     pub(super) fn print<T: Serialize + DeserializeOwned>(
@@ -81,15 +90,16 @@ impl Output {
         }
     }
 
-    /// Prints a list: an array for programs, or a table by `human`.
+    /// Prints a list: [`named`] for programs, or a table by `human`.
     pub(super) fn list<T: Serialize + DeserializeOwned>(
         self,
+        name: &'static str,
         list: &Vec<T>,
         human: impl FnOnce(&[T]) -> String,
     ) -> Result<(), Failure> {
         match self.format {
             Format::Table => print_table(&human(&plain(list)?)),
-            _ => self.for_programs(list),
+            _ => self.for_programs(&named(name, list)),
         }
     }
 

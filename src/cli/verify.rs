@@ -49,7 +49,7 @@ pub(super) async fn run(client: &Client, args: VerifyArgs) -> Outcome {
         list
     };
     args.output
-        .list(&list, |list| backup_table::render(list, out::now()))?;
+        .list("backups", &list, |list| backup_table::render(list, out::now()))?;
     let Some(first) = failures.first() else {
         return Ok(Exit::Ok);
     };

@@ -14,7 +14,12 @@ use crate::model::*;
 
 /// Why a value is not as a schema says; `None` if it is.
 pub(in crate::cli) fn objection(schema: &str, value: &Value) -> Option<String> {
-    let path = format!("{}/docs/schema/{schema}.json", env!("CARGO_MANIFEST_DIR"));
+    let file = if schema.contains(".json") {
+        schema.to_owned()
+    } else {
+        format!("{schema}.json")
+    };
+    let path = format!("{}/docs/schema/{file}", env!("CARGO_MANIFEST_DIR"));
     let mut schemas = Schemas::new();
     let index = Compiler::new().compile(&path, &mut schemas).unwrap();
     schemas
@@ -27,6 +32,13 @@ fn valid(schema: &str, text: &str) -> Value {
     let value: Value = serde_json::from_str(text).unwrap();
     assert_eq!(objection(schema, &value), None, "{schema}: {text}");
     value
+}
+
+/// A list as a command prints it.
+fn listed<T: serde::Serialize>(schema: &str, name: &'static str, list: &[T]) -> Value {
+    let seen = valid(schema, &out::json(&out::named(name, list)).unwrap());
+    assert_eq!(seen[name].as_array().unwrap().len(), list.len());
+    seen
 }
 
 fn object(schema: &str, value: impl serde::Serialize) -> Value {
@@ -127,8 +139,31 @@ fn what_is_not_a_status_is_refused() {
         change(&mut bad);
         assert!(objection("status", &bad).is_some(), "{what}");
     }
-    assert!(objection("events", &json!([{"seq": 1}])).is_some());
-    assert!(objection("backups", &json!([{"id": "x", "unreadable": "y", "revision": 1}])).is_some());
+    for (schema, name, item) in [
+        ("events", "events", json!({"seq": 1})),
+        (
+            "backups",
+            "backups",
+            json!({"id": "x", "unreadable": "y", "revision": 1}),
+        ),
+        ("backups", "backups", json!({"id": "x", "unreadable": 1})),
+        ("retention", "backups", json!({"id": "x", "keep": []})),
+        ("alarms", "alarms", json!({"alarm": "NOSPACE"})),
+        ("commands", "commands", json!({"name": 1})),
+        ("settings", "settings", json!({"field": "cluster.size"})),
+    ] {
+        let empty = json!({"schema": 1, name: []});
+        assert_eq!(objection(schema, &empty), None);
+        for bad in [
+            json!([]),
+            json!({name: []}),
+            json!({"schema": 2, name: []}),
+            json!({"schema": 1}),
+            json!({"schema": 1, name: [item]}),
+        ] {
+            assert!(objection(schema, &bad).is_some(), "{schema}: {bad}");
+        }
+    }
     assert!(objection("change", &json!({"schema": 1})).is_some());
 }
 
@@ -161,7 +196,12 @@ fn plans_members_events_and_backups() {
         error: "etcdserver: unhealthy cluster".to_owned(),
     };
     let list = vec![event(EventOutcome::Done), event(failed)];
-    valid("events", &out::json(&events::chosen(list, None, None)).unwrap());
+    let list = events::chosen(list, None, None);
+    listed("events", "events", &list);
+    // With --follow each is a line of its own.
+    for event in &list {
+        valid("events.json#/$defs/event", &out::json_line(event).unwrap());
+    }
     let mut list: Vec<ListedBackup> = backups()
         .into_iter()
         .map(|summary| StoredBackup {
@@ -184,7 +224,35 @@ fn plans_members_events_and_backups() {
         id: backups()[0].id.clone(),
         unreadable: "403".to_owned(),
     });
-    valid("backups", &out::json(&list).unwrap());
+    listed("backups", "backups", &list);
+    let stored = list.into_iter().filter_map(|listed| match listed {
+        ListedBackup::Readable(stored) => Some(*stored),
+        ListedBackup::Unreadable { .. } => None,
+    });
+    let verdicts = crate::plan::judge(&stored.collect::<Vec<_>>(), NOW, &Retention::default());
+    let seen = listed("retention", "backups", &verdicts);
+    assert_eq!(seen["backups"][0]["keep"], json!(["not-ours"]));
+}
+
+#[test]
+fn the_other_lists() {
+    let alarm = Alarm {
+        alarm: AlarmKind::NoSpace,
+        member_id: MemberId(0xa1),
+        node: Some(name("n1")),
+    };
+    listed("alarms", "alarms", &[alarm]);
+    let command = StoreCommand {
+        name: "2023-11-14T23:00:00Z-000000".to_owned(),
+        at: Some(NOW),
+        restore: None,
+        problem: Some("it is garbage".to_owned()),
+    };
+    listed("commands", "commands", &[command]);
+    let (_root, paths) = super::fixture::settings_tree("[node]\nname = \"n1\"\n");
+    let entries = crate::config::load(&paths).unwrap().unwrap().entries;
+    let seen = listed("settings", "settings", &entries);
+    assert!(seen["settings"].as_array().unwrap().len() > 20);
 }
 
 #[test]

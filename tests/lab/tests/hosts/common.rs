@@ -67,6 +67,16 @@ pub(crate) fn agent(host: &Host, args: &[&str]) -> Output {
     host.exec_for(Duration::from_mins(3), &argv).unwrap()
 }
 
+/// The list that a command prints with `-o json`, under its name.
+pub(crate) fn listed(host: &Host, args: &[&str], name: &str) -> Vec<Value> {
+    let mut argv = args.to_vec();
+    argv.extend(["-o", "json"]);
+    let printed = agent(host, &argv).ok().unwrap();
+    let mut answer: Value = serde_json::from_str(&printed.stdout).unwrap();
+    assert_eq!(answer["schema"], 1, "{answer}");
+    serde_json::from_value(answer[name].take()).unwrap()
+}
+
 /// `etcd-agent status -o json`.
 pub(crate) fn status(host: &Host) -> Result<Value> {
     let output = agent(host, &["status", "-o", "json"]);
@@ -356,8 +366,9 @@ pub(crate) fn revision(lab: &Lab, host: &Host) -> u64 {
 pub(crate) fn wait_stored(lab: &Lab, host: &Host) -> u64 {
     let revision = revision(lab, host);
     wait_until("all changes to be in the store", SOON, || {
-        let list = agent(host, &["backup", "list", "-o", "json"]).ok()?;
-        let list: Vec<Value> = serde_json::from_str(&list.stdout)?;
+        let answer = agent(host, &["backup", "list", "-o", "json"]).ok()?;
+        let answer: Value = serde_json::from_str(&answer.stdout)?;
+        let list = answer["backups"].as_array().context("no list")?;
         let covered = list.iter().filter_map(|backup| backup["covered"].as_u64()).max();
         anyhow::ensure!(covered >= Some(revision), "{covered:?} of {revision}");
         Ok(true)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::{
     DATA, SOON, agent, assert_value, backups, deb, etcd_environ, etcd_pid, etcd_pids, formed, holds_for,
-    member_ids, put, status, wait_reason, wait_status,
+    listed, member_ids, put, status, wait_reason, wait_status,
 };
 use etcd_agent_lab::{Lab, Store, Suite, wait_for, wait_until};
 
@@ -76,9 +76,8 @@ fn s01_init_needs_no_other_input() {
         init.stdout
     );
     wait_status(n1, 0);
-    let backups = agent(n1, &["backup", "list", "-o", "json"]).ok().unwrap();
-    let list: serde_json::Value = serde_json::from_str(&backups.stdout).unwrap();
-    assert_eq!(list.as_array().unwrap().len(), 1, "{}", backups.stdout);
+    let list = listed(n1, &["backup", "list"], "backups");
+    assert_eq!(list.len(), 1, "{list:?}");
     n1.sh("etcdctl put hello world").unwrap().ok().unwrap();
 
     // A second `init` does no harm, and no reload is under way when it returns.

@@ -5,7 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use crate::common::{
-    DATA, SOON, agent, deb, etcd_pids, get, holds_for, put, wait_coordinator_says, wait_reason,
+    DATA, SOON, agent, deb, etcd_pids, get, holds_for, listed, put, wait_coordinator_says, wait_reason,
 };
 use etcd_agent_lab::{Host, Lab, S3, wait_until};
 use serde_json::Value;
@@ -22,10 +22,6 @@ const COMMAND: &str = "2023-11-14T23:00:00Z-000000";
 fn stored(lab: &Lab, end: &str) -> Vec<String> {
     let keys = lab.s3().keys().unwrap();
     keys.into_iter().filter(|key| key.ends_with(end)).collect()
-}
-
-fn json(host: &Host, args: &[&str]) -> Value {
-    serde_json::from_str(&agent(host, args).ok().unwrap().stdout).unwrap()
 }
 
 /// Writes `/etc/etcd-agent/backup.toml` and the unit, and starts it.
@@ -123,11 +119,10 @@ fn s39_a_store_of_etcd_manager_is_never_taken_for_empty_and_is_restored() {
         let off = |host: &Host| host.main_pid("etcd.service").unwrap().is_none();
         lab.hosts().iter().all(off) && stored(&lab, "/control/epochs/1").is_empty()
     });
-    let listed = json(n1, &["backup", "list", "-o", "json"]);
-    let listed = listed.as_array().unwrap();
+    let there = listed(n1, &["backup", "list"], "backups");
     assert!(
-        listed.len() >= 2 && listed.iter().all(|one| one["writer"] == "etcd-manager"),
-        "{listed:?}"
+        there.len() >= 2 && there.iter().all(|one| one["writer"] == "etcd-manager"),
+        "{there:?}"
     );
 
     agent(lab.host(2).unwrap(), &["restore", "latest", "--yes"])
@@ -149,8 +144,8 @@ fn s39_a_store_of_etcd_manager_is_never_taken_for_empty_and_is_restored() {
     // The command waits for a person, who deletes it.
     let told = wait_coordinator_says(&lab, "command-waiting");
     assert!(told.contains(COMMAND), "{told}");
-    let commands = json(n1, &["etcd-manager", "commands", "list", "-o", "json"]);
-    assert_eq!(commands[0]["restore"], newest.as_str(), "{commands}");
+    let commands = listed(n1, &["etcd-manager", "commands", "list"], "commands");
+    assert_eq!(commands[0]["restore"], newest.as_str(), "{commands:?}");
     agent(n1, &["etcd-manager", "commands", "delete", COMMAND])
         .ok()
         .unwrap();
@@ -160,10 +155,8 @@ fn s39_a_store_of_etcd_manager_is_never_taken_for_empty_and_is_restored() {
         "{}",
         again.stderr
     );
-    assert_eq!(
-        json(n1, &["etcd-manager", "commands", "list", "-o", "json"]),
-        serde_json::json!([])
-    );
+    let left = listed(n1, &["etcd-manager", "commands", "list"], "commands");
+    assert!(left.is_empty(), "{left:?}");
 
     // The way back: the agent writes a backup that etcd-manager can read.
     let before = stored(&lab, "/_etcd_backup.meta");

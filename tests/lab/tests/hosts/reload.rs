@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::common::{SOON, agent, etcd_pid, etcd_pids, formed, holds_for, member_ids, nobody, wait_status};
+use crate::common::{
+    SOON, agent, etcd_pid, etcd_pids, formed, holds_for, listed, member_ids, nobody, wait_status,
+};
 use etcd_agent_lab::{Host, Lab, wait_until};
 
 const BAD: &str = "/etc/etcd-agent/config.d/50-bad.toml";
@@ -22,10 +24,8 @@ fn always_healthy(host: &Host, times: u32, act: &str) {
 }
 
 fn events(host: &Host) -> u64 {
-    let newest = agent(host, &["events", "-n", "1", "-o", "json"]).ok().unwrap();
-    let newest: serde_json::Value = serde_json::from_str(&newest.stdout).unwrap();
-    let newest = newest["newest"].as_u64().or_else(|| newest[0]["seq"].as_u64());
-    newest.unwrap_or_else(|| panic!("no events"))
+    let newest = listed(host, &["events", "-n", "1"], "events");
+    newest[0]["seq"].as_u64().unwrap_or_else(|| panic!("no events"))
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::fs;
 
 use crate::common::{
-    SOON, agent, clusters_ever, deb, etcd_environ, etcd_pids, member_ids, status, wait_status,
+    SOON, agent, clusters_ever, deb, etcd_environ, etcd_pids, listed, member_ids, status, wait_status,
 };
 use etcd_agent_lab::{Host, Lab, wait_until};
 use serde_json::Value;
@@ -24,9 +24,7 @@ fn formed(name: &str) -> Lab {
 }
 
 fn backups(host: &Host) -> usize {
-    let listed = agent(host, &["backup", "list", "-o", "json"]).ok().unwrap();
-    let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
-    listed.as_array().unwrap().len()
+    listed(host, &["backup", "list"], "backups").len()
 }
 
 fn spec(host: &Host) -> String {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::common::{
     DATA, SOON, agent, assert_value, backup_now, deb, etcd_pid, etcd_pids, follower, formed, holds_for,
-    increment_now, member_ids, others, put, revision, status, wait_status,
+    increment_now, listed, member_ids, others, put, revision, status, wait_status,
 };
 use crate::reboots::hosts_reboot_one_at_a_time;
 use crate::stops::{
@@ -166,8 +166,7 @@ fn s45_a_rolling_restart_under_load_loses_nothing_and_the_leader_moves_where_it_
     // The events show the decisions afterwards.
     let mut restarts = 0;
     for host in lab.hosts() {
-        let events = agent(host, &["events", "-n", "512", "-o", "json"]).ok().unwrap();
-        let events: Vec<serde_json::Value> = serde_json::from_str(&events.stdout).unwrap();
+        let events = listed(host, &["events", "-n", "512"], "events");
         let done =
             |event: &&serde_json::Value| event["decision"] == "restart-etcd" && event["outcome"] == "done";
         restarts += events.iter().filter(done).count();
@@ -253,8 +252,7 @@ fn an_alarm_is_disarmed_once_there_is_space() {
     let value = "x".repeat(100_000);
     let full = (0..100).find(|key| etcdctl(&["put", &format!("fill/{key}"), &value]).code != 0);
     assert!(full.is_some(), "ten megabytes were written in spite of the quota");
-    let raised = agent(n1, &["alarm", "list", "-o", "json"]).ok().unwrap().stdout;
-    let raised: serde_json::Value = serde_json::from_str(&raised).unwrap();
+    let raised = listed(n1, &["alarm", "list"], "alarms");
     assert_eq!(
         (&raised[0]["alarm"], &raised[0]["node"]),
         (&"NOSPACE".into(), &"n1".into())
@@ -302,10 +300,7 @@ fn c09g_s29_a_full_and_an_increment_on_demand() {
     put(&lab, "before", "the full");
     backup_now(leader);
     // C9 g: an action that runs concurrently with the loop is not reported as done.
-    let events = agent(leader, &["events", "-n", "512", "-o", "json"])
-        .ok()
-        .unwrap();
-    let events: Vec<serde_json::Value> = serde_json::from_str(&events.stdout).unwrap();
+    let events = listed(leader, &["events", "-n", "512"], "events");
     let mut of_backups = events.iter().filter(|event| event["decision"] == "backup");
     let told = |event: &serde_json::Value| event["outcome"] == "begun";
     assert!(of_backups.next().is_some_and(told), "{events:?}");

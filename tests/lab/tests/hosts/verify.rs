@@ -5,14 +5,13 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::common::{SOON, agent, deb, etcd_pid, put};
+use crate::common::{SOON, agent, deb, etcd_pid, listed, put};
 use etcd_agent_lab::{Host, Lab, Suite, wait_for};
 use serde_json::Value;
 
 /// The backups in `backup list`, oldest first.
 fn list(host: &Host) -> Vec<Value> {
-    let output = agent(host, &["backup", "list", "-o", "json"]).ok().unwrap();
-    serde_json::from_str(&output.stdout).unwrap()
+    listed(host, &["backup", "list"], "backups")
 }
 
 fn object(lab: &Lab, id: &str) -> PathBuf {
