@@ -73,6 +73,8 @@ mod chosen {
         RestoresUnasked,
         /// Rule 7: retention keeps nothing.
         PrunesAll,
+        /// Rule 7: an operator's order to keep a backup is overlooked.
+        KeptPruned,
         /// Rule 7: the backup that founders have yet to be restored from is not kept.
         OriginPruned,
         /// The coordinator waits forever for a founder that never starts.

@@ -124,8 +124,17 @@ _etcd__agent() {
             etcd__agent__subcmd__alarm__subcmd__help,list)
                 cmd="etcd__agent__subcmd__alarm__subcmd__help__subcmd__list"
                 ;;
+            etcd__agent__subcmd__backup,annotate)
+                cmd="etcd__agent__subcmd__backup__subcmd__annotate"
+                ;;
+            etcd__agent__subcmd__backup,delete)
+                cmd="etcd__agent__subcmd__backup__subcmd__delete"
+                ;;
             etcd__agent__subcmd__backup,help)
                 cmd="etcd__agent__subcmd__backup__subcmd__help"
+                ;;
+            etcd__agent__subcmd__backup,keep)
+                cmd="etcd__agent__subcmd__backup__subcmd__keep"
                 ;;
             etcd__agent__subcmd__backup,list)
                 cmd="etcd__agent__subcmd__backup__subcmd__list"
@@ -142,8 +151,17 @@ _etcd__agent() {
             etcd__agent__subcmd__backup,verify)
                 cmd="etcd__agent__subcmd__backup__subcmd__verify"
                 ;;
+            etcd__agent__subcmd__backup__subcmd__help,annotate)
+                cmd="etcd__agent__subcmd__backup__subcmd__help__subcmd__annotate"
+                ;;
+            etcd__agent__subcmd__backup__subcmd__help,delete)
+                cmd="etcd__agent__subcmd__backup__subcmd__help__subcmd__delete"
+                ;;
             etcd__agent__subcmd__backup__subcmd__help,help)
                 cmd="etcd__agent__subcmd__backup__subcmd__help__subcmd__help"
+                ;;
+            etcd__agent__subcmd__backup__subcmd__help,keep)
+                cmd="etcd__agent__subcmd__backup__subcmd__help__subcmd__keep"
                 ;;
             etcd__agent__subcmd__backup__subcmd__help,list)
                 cmd="etcd__agent__subcmd__backup__subcmd__help__subcmd__list"
@@ -321,6 +339,15 @@ _etcd__agent() {
                 ;;
             etcd__agent__subcmd__help__subcmd__alarm,list)
                 cmd="etcd__agent__subcmd__help__subcmd__alarm__subcmd__list"
+                ;;
+            etcd__agent__subcmd__help__subcmd__backup,annotate)
+                cmd="etcd__agent__subcmd__help__subcmd__backup__subcmd__annotate"
+                ;;
+            etcd__agent__subcmd__help__subcmd__backup,delete)
+                cmd="etcd__agent__subcmd__help__subcmd__backup__subcmd__delete"
+                ;;
+            etcd__agent__subcmd__help__subcmd__backup,keep)
+                cmd="etcd__agent__subcmd__help__subcmd__backup__subcmd__keep"
                 ;;
             etcd__agent__subcmd__help__subcmd__backup,list)
                 cmd="etcd__agent__subcmd__help__subcmd__backup__subcmd__list"
@@ -622,7 +649,7 @@ _etcd__agent() {
             return 0
             ;;
         etcd__agent__subcmd__backup)
-            opts="-h --host --color --help now list run verify prune help"
+            opts="-h --host --color --help now list run verify delete keep annotate prune help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -643,8 +670,76 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        etcd__agent__subcmd__backup__subcmd__annotate)
+            opts="-o -h --remove --dry-run --output --timeout --host --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        etcd__agent__subcmd__backup__subcmd__delete)
+            opts="-o -h --yes --dry-run --output --timeout --host --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         etcd__agent__subcmd__backup__subcmd__help)
-            opts="now list run verify prune help"
+            opts="now list run verify delete keep annotate prune help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -657,7 +752,49 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        etcd__agent__subcmd__backup__subcmd__help__subcmd__annotate)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        etcd__agent__subcmd__backup__subcmd__help__subcmd__delete)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         etcd__agent__subcmd__backup__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        etcd__agent__subcmd__backup__subcmd__help__subcmd__keep)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -741,6 +878,44 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        etcd__agent__subcmd__backup__subcmd__keep)
+            opts="-o -h --reason --undo --dry-run --output --timeout --host --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --reason)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         etcd__agent__subcmd__backup__subcmd__list)
             opts="-o -h --timeout --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -753,11 +928,11 @@ _etcd__agent() {
                     return 0
                     ;;
                 --output)
-                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table wide json yaml" -- "${cur}"))
                     return 0
                     ;;
                 -o)
-                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table wide json yaml" -- "${cur}"))
                     return 0
                     ;;
                 --host)
@@ -1608,8 +1783,50 @@ _etcd__agent() {
             return 0
             ;;
         etcd__agent__subcmd__help__subcmd__backup)
-            opts="now list run verify prune"
+            opts="now list run verify delete keep annotate prune"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        etcd__agent__subcmd__help__subcmd__backup__subcmd__annotate)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        etcd__agent__subcmd__help__subcmd__backup__subcmd__delete)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        etcd__agent__subcmd__help__subcmd__backup__subcmd__keep)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi

@@ -339,17 +339,20 @@ complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand member; and __fish
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand member; and __fish_seen_subcommand_from help" -f -a "remove" -d 'Remove the member of a node, which stays out until `member add`'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand member; and __fish_seen_subcommand_from help" -f -a "add" -d 'Allow a node to become a member again, when one is missing'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand member; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify prune help" -l host -d 'Run the command on this node of the cluster instead, over ssh' -r
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify prune help" -l color -d 'Colour the output: by default on a terminal, unless `NO_COLOR` is set' -r -f -a "auto\t'On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify delete keep annotate prune help" -l host -d 'Run the command on this node of the cluster instead, over ssh' -r
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify delete keep annotate prune help" -l color -d 'Colour the output: by default on a terminal, unless `NO_COLOR` is set' -r -f -a "auto\t'On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`'
 always\t'Always'
 never\t'Never'"
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify prune help" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify prune help" -f -a "now" -d 'Take a full backup, or an increment, now and wait for it'
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify prune help" -f -a "list" -d 'List the backups in the store, oldest first'
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify prune help" -f -a "run" -d 'Take backups on schedule of an etcd that is not managed by an agent'
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify prune help" -f -a "verify" -d 'Restore backups into a throw-away etcd and compare them with what was recorded when they were taken'
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify prune help" -f -a "prune" -d 'Remove the backups that [backup.retention] no longer keeps'
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify prune help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify delete keep annotate prune help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify delete keep annotate prune help" -f -a "now" -d 'Take a full backup, or an increment, now and wait for it'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify delete keep annotate prune help" -f -a "list" -d 'List the backups in the store, oldest first'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify delete keep annotate prune help" -f -a "run" -d 'Take backups on schedule of an etcd that is not managed by an agent'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify delete keep annotate prune help" -f -a "verify" -d 'Restore backups into a throw-away etcd and compare them with what was recorded when they were taken'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify delete keep annotate prune help" -f -a "delete" -d 'Delete one backup, unless it cannot be replaced by others'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify delete keep annotate prune help" -f -a "keep" -d 'Keep one backup, whatever [backup.retention] says'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify delete keep annotate prune help" -f -a "annotate" -d 'Write a note on one backup, for `backup list -o wide`'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify delete keep annotate prune help" -f -a "prune" -d 'Remove the backups that [backup.retention] no longer keeps'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify delete keep annotate prune help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from now" -l format -d 'Format of the backup; default: backup.format' -r -f -a "native\t'zstd'
 etcd-manager\t'gzip, and what etcd-manager reads'"
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from now" -l timeout -d 'Give up waiting after this long, e.g. 90s or 10m; the work continues' -r
@@ -363,7 +366,8 @@ never\t'Never'"
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from now" -l increment -d 'Store an increment with all changes until now, without waiting for the interval; no full backup'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from now" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from list" -l timeout -d 'Give up waiting for the store after this long, e.g. 90s or 10m' -r
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from list" -s o -l output -d 'Output format' -r -f -a "table\t'For people'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from list" -s o -l output -d 'Output format; wide: also why each is kept, and notes' -r -f -a "table\t'For people'
+wide\t'With more columns'
 json\t'For programs'
 yaml\t'The same as YAML'"
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from list" -l host -d 'Run the command on this node of the cluster instead, over ssh' -r
@@ -392,6 +396,40 @@ always\t'Always'
 never\t'Never'"
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from verify" -l all -d 'Every backup in the store, one after the other'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from verify" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from delete" -s o -l output -d 'Output format' -r -f -a "table\t'For people'
+json\t'For programs'
+yaml\t'The same as YAML'"
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from delete" -l timeout -d 'Give up waiting after this long, e.g. 90s or 10m; the work continues' -r
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from delete" -l host -d 'Run the command on this node of the cluster instead, over ssh' -r
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from delete" -l color -d 'Colour the output: by default on a terminal, unless `NO_COLOR` is set' -r -f -a "auto\t'On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`'
+always\t'Always'
+never\t'Never'"
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from delete" -l yes -d 'Do not ask for confirmation'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from delete" -l dry-run -d 'Change nothing; show what would happen'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from delete" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from keep" -l reason -d 'Why it is kept, for `backup list -o wide`' -r
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from keep" -s o -l output -d 'Output format' -r -f -a "table\t'For people'
+json\t'For programs'
+yaml\t'The same as YAML'"
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from keep" -l timeout -d 'Give up waiting after this long, e.g. 90s or 10m; the work continues' -r
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from keep" -l host -d 'Run the command on this node of the cluster instead, over ssh' -r
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from keep" -l color -d 'Colour the output: by default on a terminal, unless `NO_COLOR` is set' -r -f -a "auto\t'On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`'
+always\t'Always'
+never\t'Never'"
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from keep" -l undo -d 'Leave it to retention again'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from keep" -l dry-run -d 'Change nothing; show what would happen'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from keep" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from annotate" -s o -l output -d 'Output format' -r -f -a "table\t'For people'
+json\t'For programs'
+yaml\t'The same as YAML'"
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from annotate" -l timeout -d 'Give up waiting after this long, e.g. 90s or 10m; the work continues' -r
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from annotate" -l host -d 'Run the command on this node of the cluster instead, over ssh' -r
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from annotate" -l color -d 'Colour the output: by default on a terminal, unless `NO_COLOR` is set' -r -f -a "auto\t'On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`'
+always\t'Always'
+never\t'Never'"
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from annotate" -l remove -d 'Remove the note'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from annotate" -l dry-run -d 'Change nothing; show what would happen'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from annotate" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from prune" -l timeout -d 'Give up waiting after this long, e.g. 90s or 10m; the work continues' -r
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from prune" -s o -l output -d 'Output format' -r -f -a "table\t'For people'
 json\t'For programs'
@@ -407,6 +445,9 @@ complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from help" -f -a "list" -d 'List the backups in the store, oldest first'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from help" -f -a "run" -d 'Take backups on schedule of an etcd that is not managed by an agent'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from help" -f -a "verify" -d 'Restore backups into a throw-away etcd and compare them with what was recorded when they were taken'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from help" -f -a "delete" -d 'Delete one backup, unless it cannot be replaced by others'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from help" -f -a "keep" -d 'Keep one backup, whatever [backup.retention] says'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from help" -f -a "annotate" -d 'Write a note on one backup, for `backup list -o wide`'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from help" -f -a "prune" -d 'Remove the backups that [backup.retention] no longer keeps'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand etcd-manager; and not __fish_seen_subcommand_from commands help" -l host -d 'Run the command on this node of the cluster instead, over ssh' -r
@@ -591,6 +632,9 @@ complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_s
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_seen_subcommand_from backup" -f -a "list" -d 'List the backups in the store, oldest first'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_seen_subcommand_from backup" -f -a "run" -d 'Take backups on schedule of an etcd that is not managed by an agent'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_seen_subcommand_from backup" -f -a "verify" -d 'Restore backups into a throw-away etcd and compare them with what was recorded when they were taken'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_seen_subcommand_from backup" -f -a "delete" -d 'Delete one backup, unless it cannot be replaced by others'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_seen_subcommand_from backup" -f -a "keep" -d 'Keep one backup, whatever [backup.retention] says'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_seen_subcommand_from backup" -f -a "annotate" -d 'Write a note on one backup, for `backup list -o wide`'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_seen_subcommand_from backup" -f -a "prune" -d 'Remove the backups that [backup.retention] no longer keeps'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_seen_subcommand_from etcd-manager" -f -a "commands" -d 'Commands that etcd-manager\'s tools left in the store; they are shown and never carried out'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_seen_subcommand_from epoch" -f -a "confirm" -d 'Follow a newer epoch that other nodes report, when too few electors are left to confirm it'

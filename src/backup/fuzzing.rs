@@ -12,6 +12,7 @@ use super::store::cluster_spec;
 use super::store::etcd_manager;
 use super::store::layout::BackupName;
 use super::store::manifest::{Compression, ForeignMeta, Manifest};
+use super::store::marks::MarksFile;
 use super::store::verification::Verification;
 use crate::model::{BackupId, Genesis};
 
@@ -41,6 +42,18 @@ pub fn verification(text: &[u8]) {
     if let Some(id) = id() {
         let _ = Verification::parse(&id, text);
     }
+}
+
+/// `marks.json`: marks stay the same when they are written and read again.
+pub fn marks(text: &[u8]) {
+    let Some(id) = id() else { return };
+    let Ok(marks) = MarksFile::parse(&id, text) else {
+        return;
+    };
+    // Fields of newer agents may have numbers that JSON does not keep exactly.
+    let Ok(written) = marks.to_json() else { return };
+    let again = MarksFile::parse(&id, &written).map(|again| (again.kept, again.note, again.removal));
+    assert_eq!(again, Ok((marks.kept, marks.note, marks.removal)));
 }
 
 /// A command of etcd-manager's queue.

@@ -11,8 +11,11 @@ use crate::model::{
     BackupId, ClusterId, ClusterName, Epoch, EtcdStatus, Genesis, KeyChange, MemberId, MemberList, NodeName,
     Origin, Past, RaftTerm, Revision, RevisionChanges, StoreView, UnixMs,
 };
-use crate::ports::{ByteStream, Created, Etcd, ObjectMeta, ObjectStore, PortError, PortResult, Upload};
+use crate::ports::{
+    ByteStream, Created, Etcd, ObjectMeta, ObjectStore, PortError, PortResult, Replaced, Tag, Upload,
+};
 
+use crate::backup::Call;
 use crate::backup::full::pipeline::BackupMeta;
 
 /// A time that no backup is dated after.
@@ -123,6 +126,11 @@ pub(super) fn store(dir: &Path) -> DirStore {
     DirStore::new(dir)
 }
 
+/// A call at this time.
+pub(super) fn call(now: UnixMs) -> Call {
+    Call { now, random: 7 }
+}
+
 /// The meta of a backup begun `at` seconds after the epoch.
 pub(super) fn meta(at: u64) -> BackupMeta {
     BackupMeta {
@@ -179,6 +187,12 @@ impl ObjectStore for Locking {
     }
     async fn create(&self, key: &str, body: Bytes) -> PortResult<Created> {
         self.inner.create(key, body).await
+    }
+    async fn get_tagged(&self, key: &str) -> PortResult<Option<(Bytes, Tag)>> {
+        self.inner.get_tagged(key).await
+    }
+    async fn replace(&self, key: &str, body: Bytes, read: &Tag) -> PortResult<Replaced> {
+        self.inner.replace(key, body, read).await
     }
     async fn upload(&self, key: &str) -> PortResult<Box<dyn Upload>> {
         self.inner.upload(key).await
@@ -243,6 +257,51 @@ impl ObjectStore for Refusing {
         self.inner.put(key, body).await
     }
     async fn create(&self, key: &str, body: Bytes) -> PortResult<Created> {
+        self.inner.create(key, body).await
+    }
+    async fn get_tagged(&self, key: &str) -> PortResult<Option<(Bytes, Tag)>> {
+        self.inner.get_tagged(key).await
+    }
+    async fn replace(&self, key: &str, body: Bytes, read: &Tag) -> PortResult<Replaced> {
+        self.inner.replace(key, body, read).await
+    }
+    async fn upload(&self, key: &str) -> PortResult<Box<dyn Upload>> {
+        self.inner.upload(key).await
+    }
+    async fn list(&self, prefix: &str) -> PortResult<Vec<ObjectMeta>> {
+        self.inner.list(prefix).await
+    }
+    async fn delete(&self, key: &str) -> PortResult<()> {
+        self.inner.delete(key).await
+    }
+}
+
+/// A store in which this backup is removed right before its marks are created.
+pub(super) struct RemovedOnCreate {
+    pub(super) inner: DirStore,
+    pub(super) id: BackupId,
+}
+
+#[async_trait]
+impl ObjectStore for RemovedOnCreate {
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+    async fn conditional_writes(&self) -> PortResult<bool> {
+        Ok(true)
+    }
+    async fn get_small(&self, key: &str) -> PortResult<Option<Bytes>> {
+        self.inner.get_small(key).await
+    }
+    async fn get(&self, key: &str) -> PortResult<Option<ByteStream>> {
+        self.inner.get(key).await
+    }
+    async fn put(&self, key: &str, body: Bytes) -> PortResult<()> {
+        self.inner.put(key, body).await
+    }
+    async fn create(&self, key: &str, body: Bytes) -> PortResult<Created> {
+        let removed = crate::backup::remove_named(&self.inner, &cluster(), &self.id, &call(EVER)).await;
+        assert_eq!(removed, Ok(crate::backup::Removed::Done));
         self.inner.create(key, body).await
     }
     async fn upload(&self, key: &str) -> PortResult<Box<dyn Upload>> {

@@ -1,12 +1,14 @@
-//! `etcd-agent backup now|list|run|verify|prune`.
+//! `etcd-agent backup now|list|run|verify|prune`, and the verbs about one backup.
 
+use super::backup_change::{self, ChangeVerb};
 use super::backup_run;
 use super::backup_table::{render, render_verdicts};
 use super::client::Client;
 use super::confirm::Yes;
 use super::exit::{Exit, Failure, Outcome};
-use super::out::{self, Output};
+use super::out::{self, Format, Output};
 use super::progress::Progress;
+use super::status_view::Form as ListForm;
 use super::verify;
 use super::wait::{self, Deadline, Timeout};
 use crate::model::{BackupFormat, ListedBackup, OperatorRequest, Verdict};
@@ -57,14 +59,23 @@ pub(super) enum BackupVerb {
         /// Deadline.
         #[command(flatten)]
         timeout: ListTimeout,
-        /// Format.
-        #[command(flatten)]
-        output: Output,
+        /// Output format; wide: also why each is kept, and notes
+        #[arg(
+            short = 'o',
+            long = "output",
+            value_enum,
+            value_name = "FORMAT",
+            default_value_t
+        )]
+        form: ListForm,
     },
     /// Take backups on schedule of an etcd that is not managed by an agent
     Run(backup_run::RunArgs),
     /// Restore backups into a throw-away etcd and compare them with what was recorded when they were taken
     Verify(verify::VerifyArgs),
+    /// Delete, keep or annotate one backup
+    #[command(flatten)]
+    Change(ChangeVerb),
     /// Remove the backups that [backup.retention] no longer keeps
     Prune {
         /// Remove nothing; show for each backup whether it would be removed, and why it is kept
@@ -96,10 +107,17 @@ impl BackupVerb {
 pub(super) async fn run(paths: &Paths, verb: BackupVerb) -> Outcome {
     let client = Client::new(paths);
     match verb {
-        BackupVerb::List { timeout, output } => {
+        BackupVerb::List { timeout, form } => {
             let list: Vec<ListedBackup> = client.within(timeout.timeout).all("/v1/backups").await?;
-            output.list("backups", &list, |list| render(list, out::now()))?;
+            let (format, wide) = match form {
+                ListForm::Table => (Format::Table, false),
+                ListForm::Wide => (Format::Table, true),
+                ListForm::Json => (Format::Json, false),
+                ListForm::Yaml => (Format::Yaml, false),
+            };
+            Output { format }.list("backups", &list, |list| render(list, out::now(), wide))?;
         }
+        BackupVerb::Change(verb) => return backup_change::run(&client, verb).await,
         BackupVerb::Now(NowArgs {
             form,
             increment,

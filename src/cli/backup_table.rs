@@ -1,10 +1,11 @@
 //! Tables of backups: the list in the store, and what retention would remove.
 
 use super::out;
-use crate::model::{Keep, ListedBackup, UnixMs, Verdict, Verified};
+use crate::model::{Keep, ListedBackup, Marks, UnixMs, Verdict, Verified};
 
-/// The list of backups, followed by the problems of single backups.
-pub(super) fn render(list: &[ListedBackup], now: UnixMs) -> String {
+/// The list of backups, followed by the problems of single backups. A `wide` one says why backups are kept,
+/// and has the notes.
+pub(super) fn render(list: &[ListedBackup], now: UnixMs, wide: bool) -> String {
     if list.is_empty() {
         return "No backups yet.\n".to_owned();
     }
@@ -17,11 +18,12 @@ pub(super) fn render(list: &[ListedBackup], now: UnixMs) -> String {
                     let mut cells = vec![id.to_string()];
                     cells.extend(["-"; 5].map(str::to_owned));
                     cells.push("UNREADABLE".to_owned());
+                    cells.extend((0..if wide { 2 } else { 1 }).map(|_| "-".to_owned()));
                     return cells;
                 }
             };
             let backup = &stored.summary;
-            vec![
+            let mut cells = vec![
                 backup.id.to_string(),
                 out::time(backup.at),
                 out::age(now.since(backup.at)),
@@ -35,7 +37,13 @@ pub(super) fn render(list: &[ListedBackup], now: UnixMs) -> String {
                     Some(_) => "UNREADABLE".to_owned(),
                     None => verified(stored.verified.as_ref(), now),
                 },
-            ]
+                kept(&stored.marks, wide),
+            ];
+            if wide {
+                let note = stored.marks.note.as_ref();
+                cells.push(note.map_or_else(|| "-".to_owned(), |note| note.text.clone()));
+            }
+            cells
         })
         .collect();
     let head = [
@@ -46,7 +54,10 @@ pub(super) fn render(list: &[ListedBackup], now: UnixMs) -> String {
         "COVERS TO",
         "SIZE",
         "VERIFIED",
+        "KEPT",
+        "NOTE",
     ];
+    let head = head.get(..if wide { 9 } else { 8 }).unwrap_or(&head);
     let bad = list.iter().filter_map(|listed| match listed {
         ListedBackup::Unreadable { id, unreadable } => Some(format!("{id} cannot be read: {unreadable}\n")),
         ListedBackup::Readable(stored) => {
@@ -76,7 +87,30 @@ pub(super) fn render(list: &[ListedBackup], now: UnixMs) -> String {
             "{id} is of the history before etcd was put back: `restore latest` does not use it, `restore {id}` does\n"
         )
     });
-    out::table(&head, &rows) + &bad.chain(ended).collect::<String>()
+    let marks = list.iter().filter_map(|listed| match listed {
+        ListedBackup::Readable(stored) => {
+            let (id, why) = (&stored.summary.id, stored.marks.marks_unreadable.as_ref()?);
+            Some(format!("{id} is kept, because its marks cannot be read: {why}\n"))
+        }
+        ListedBackup::Unreadable { .. } => None,
+    });
+    out::table(head, &rows) + &bad.chain(marks).chain(ended).collect::<String>()
+}
+
+/// Whether an operator's order keeps a backup; in a `wide` table since when, where it was given, and why.
+fn kept(marks: &Marks, wide: bool) -> String {
+    if marks.marks_unreadable.is_some() {
+        return "UNREADABLE".to_owned();
+    }
+    let Some(kept) = &marks.kept else {
+        return "-".to_owned();
+    };
+    if !wide {
+        return "yes".to_owned();
+    }
+    let reason = kept.reason.as_ref();
+    let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+    format!("since {} on {}{reason}", out::time(kept.since), kept.node)
 }
 
 fn verified(verified: Option<&Verified>, now: UnixMs) -> String {

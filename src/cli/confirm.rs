@@ -100,6 +100,7 @@ mod tests {
             "move",
             "member remove",
             "backup prune",
+            "backup delete",
             "etcd-manager commands delete",
             "discard-empty",
             "restore",

@@ -2,6 +2,7 @@
 
 mod alarm;
 mod backup;
+mod backup_change;
 mod backup_run;
 mod backup_table;
 mod client;

@@ -48,8 +48,9 @@ pub(super) async fn run(client: &Client, args: VerifyArgs) -> Outcome {
         list.retain(|listed| chosen.contains(listed.id()));
         list
     };
-    args.output
-        .list("backups", &list, |list| backup_table::render(list, out::now()))?;
+    args.output.list("backups", &list, |list| {
+        backup_table::render(list, out::now(), false)
+    })?;
     let Some(first) = failures.first() else {
         return Ok(Exit::Ok);
     };
@@ -60,8 +61,8 @@ pub(super) async fn run(client: &Client, args: VerifyArgs) -> Outcome {
     Err(Failure::new(exit, texts.join("\n")))
 }
 
-/// The backup to verify; for `latest` the full backup that `restore latest` starts from.
-async fn meant(store: &Client, wanted: &str) -> Result<BackupId, Failure> {
+/// The backup that is meant; for `latest` the full backup that `restore latest` starts from.
+pub(super) async fn meant(store: &Client, wanted: &str) -> Result<BackupId, Failure> {
     if wanted != "latest" {
         return BackupId::new(wanted).map_err(|error| Failure::new(Exit::Usage, error));
     }

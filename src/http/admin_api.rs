@@ -14,10 +14,11 @@ use super::reload::Reloads;
 use super::reply::{self, Refused, Reply, with_fallbacks};
 use super::strict::Strict;
 use crate::model::{
-    AdminStatus, Alarm, BackupId, BackupSummary, CommandName, DirectiveOrder, DirectiveView, DisarmOrder,
-    DisarmView, EventsView, Fact, ListedBackup, LogOrder, LogView, MemberList, NodeName, OperatorRequest,
-    Page, PlanView, QuarantineOrder, QuarantineView, ReleaseView, ReloadView, RequestView, RestoreTarget,
-    Revision, SizeOrder, SizeView, Spec, StopVerdict, StoreCommand, UnixMs, Verdict,
+    AdminStatus, Alarm, BackupChangeView, BackupId, BackupOrder, BackupSummary, CommandName, DirectiveOrder,
+    DirectiveView, DisarmOrder, DisarmView, EventsView, Fact, ListedBackup, LogOrder, LogView, MemberList,
+    NodeName, OperatorRequest, Page, PlanView, QuarantineOrder, QuarantineView, ReleaseView, ReloadView,
+    RequestView, RestoreTarget, Revision, SizeOrder, SizeView, Spec, StopVerdict, StoreCommand, UnixMs,
+    Verdict,
 };
 use crate::ports::{AgentHandle, OrderError};
 use crate::telemetry::{self, Counters, exposition};
@@ -47,6 +48,7 @@ pub(super) fn router(handle: Arc<dyn AgentHandle>, counters: Arc<Counters>, relo
         .route("/v1/events", get(events))
         .route("/v1/backups/retention", get(retention))
         .route("/v1/backups/point", get(point))
+        .route("/v1/backups/change", post(change_backup))
         .route("/v1/commands", get(commands))
         .route("/v1/commands/delete", post(delete_command))
         .route("/v1/preview", post(preview))
@@ -107,10 +109,19 @@ async fn spec(State(api): Shared) -> Reply<Spec> {
 
 async fn set_size(State(api): Shared, Strict(order): Strict<SizeOrder>) -> Reply<SizeView> {
     let set = api.handle.set_size(&order).await;
-    set.map(Json).map_err(|error| match error {
+    set.map(Json).map_err(not_carried_out)
+}
+
+async fn change_backup(State(api): Shared, Strict(order): Strict<BackupOrder>) -> Reply<BackupChangeView> {
+    let changed = api.handle.change_backup(&order).await;
+    changed.map(Json).map_err(not_carried_out)
+}
+
+fn not_carried_out(error: OrderError) -> Refused {
+    match error {
         OrderError::Here(error) => error.into(),
         OrderError::Store(error) => Refused::by_store(&error),
-    })
+    }
 }
 
 async fn members(State(api): Shared) -> Reply<MemberList> {

@@ -231,6 +231,20 @@ impl AgentHandle for FakeAgent {
             decision: None,
         })
     }
+    async fn change_backup(&self, order: &BackupOrder) -> Result<BackupChangeView, OrderError> {
+        self.wrote();
+        if order.change == BackupChange::Delete {
+            return Err(PortError::Permanent("it is the newest one".to_owned()).into());
+        }
+        if order.change == BackupChange::Release {
+            return Err(OrderError::Store(PortError::Retryable("SlowDown".to_owned())));
+        }
+        Ok(BackupChangeView {
+            backup: order.backup.clone(),
+            changed: !order.dry_run,
+            message: "kept".to_owned(),
+        })
+    }
     async fn set_size(&self, order: &SizeOrder) -> Result<SizeView, OrderError> {
         self.wrote();
         if order.size == 9 {

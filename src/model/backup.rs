@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BackupId, BackupSummary, Calendar, Epoch, Job, Revision, UnixMs, Verified};
+use super::{BackupId, BackupSummary, Calendar, Epoch, Job, Marks, Revision, UnixMs, Verified};
 
 /// The format in which full backups are written. The agent reads all formats.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -155,6 +155,9 @@ pub struct StoredBackup {
     /// The newest revision that its increments reach without a gap.
     #[serde(default)]
     pub covered: Revision,
+    /// What operators noted on it.
+    #[serde(flatten)]
+    pub marks: Marks,
 }
 
 impl StoredBackup {
@@ -259,8 +262,11 @@ pub enum Keep {
     Future,
     /// Another program wrote it.
     NotOurs,
-    /// The result of its verification cannot be read. It may be the newest good backup.
+    /// The result of its verification cannot be read, so it may be the newest good backup. Or its marks
+    /// cannot be read, so it may be kept by an operator's order.
     Unreadable,
+    /// An operator ordered to keep it.
+    Kept,
 }
 
 impl Keep {
@@ -280,6 +286,41 @@ impl Keep {
             Self::Future => "future",
             Self::NotOurs => "not-ours",
             Self::Unreadable => "unreadable",
+            Self::Kept => "kept",
+        }
+    }
+
+    /// Why the backup cannot be replaced by others, and what to do first. An operator's order to delete it is
+    /// refused then. `None` if a class of the configuration keeps it, which an order overrides.
+    pub fn irreplaceable(self) -> Option<&'static str> {
+        match self {
+            Self::Newest => Some("it is the newest one: take another one first (`etcd-agent backup now`)"),
+            Self::Increments => Some(
+                "no newer backup of its history leads to the state that it leads to: take another one first \
+                 (`etcd-agent backup now`); in an older timeline it stays as long as backup.retention.daily says",
+            ),
+            Self::Origin => {
+                Some("the newest epoch is restored from it, and not all its members have started yet")
+            }
+            Self::Verified => Some(
+                "it is the newest one that was verified and is good: verify a newer one first \
+                 (`etcd-agent backup verify`)",
+            ),
+            Self::NotOurs => Some("etcd-manager wrote it: delete it with its own tools"),
+            Self::Unreadable => Some(
+                "the result of its verification or its marks cannot be read, so it may be the one to keep: \
+                 `etcd-agent backup list` says why",
+            ),
+            Self::Kept => {
+                Some("it is kept by an operator's order: `etcd-agent backup keep --undo` withdraws it")
+            }
+            Self::Recent
+            | Self::Hourly
+            | Self::Daily
+            | Self::Weekly
+            | Self::Yearly
+            | Self::Count
+            | Self::Future => None,
         }
     }
 }

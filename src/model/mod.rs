@@ -24,6 +24,7 @@ mod ids;
 mod job;
 mod last_words;
 mod log_level;
+mod marks;
 mod member;
 mod observation;
 mod paxos;
@@ -77,6 +78,7 @@ pub use ids::{
 pub use job::Job;
 pub use last_words::{LastWords, Trouble};
 pub use log_level::{LogLevel, LogOrder, LogView};
+pub use marks::{BackupChange, BackupChangeView, BackupOrder, Kept, MARK_CHARS, Marks, Note, text_objection};
 pub use member::{Member, MemberList, are_tls, same_endpoint};
 pub use observation::{
     BaseView, Denial, DriftView, ElectorView, GateView, InForce, Observation, OperatorRequest, RemovalView,

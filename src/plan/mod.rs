@@ -15,6 +15,7 @@ mod context;
 mod coordinator_view;
 mod corruption;
 mod data;
+mod deletion;
 mod directive;
 mod downgrade;
 mod drift;
@@ -75,6 +76,7 @@ mod version;
 mod voters_left;
 
 pub use after::after;
+pub use deletion::{Deletion, Stored, may_delete};
 pub use directive::{known_orders, ordered_out};
 pub use failure::{is_lost, misses};
 pub use grant::GRANT_COOLDOWN;

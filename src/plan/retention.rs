@@ -37,6 +37,14 @@ pub fn judge(backups: &[StoredBackup], now: UnixMs, wanted: &Retention) -> Vec<V
             continue;
         }
         let at = verdict.backup.summary.at;
+        // A kept backup takes its place in the classes like any other, so that the order changes nothing
+        // else.
+        if verdict.backup.marks.kept.is_some() && !mutant!(KeptPruned) {
+            verdict.keep.push(Keep::Kept);
+        }
+        if verdict.backup.marks.marks_unreadable.is_some() {
+            verdict.keep.push(Keep::Unreadable);
+        }
         if let Some(why) = takes_no_place(&verdict.backup, now) {
             verdict.keep.push(why);
             continue;
@@ -79,9 +87,9 @@ pub fn keep_origin(verdicts: &mut [Verdict], origin: &BackupId) {
 }
 
 /// The backup that founders of the newest epoch may have still to be restored from. It is needed until some
-/// member list of that epoch shows that each founder has started or was removed. The data of an epoch that was
-/// opened by a move is compared with its backup until the quarantine ends. While this is not known, the backup
-/// counts as needed.
+/// member list of that epoch shows that each founder has started or was removed. The data of an epoch that
+/// was opened by a move is compared with its backup until the quarantine ends. While this is not known, the
+/// backup counts as needed.
 pub fn needed_origin(observation: &Observation) -> Option<BackupId> {
     let genesis = observation.me.genesis.as_ref()?;
     let Origin::Backup(backup) = &genesis.origin else {

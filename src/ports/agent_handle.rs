@@ -3,11 +3,11 @@
 use async_trait::async_trait;
 
 use crate::model::{
-    Accept, AcceptReply, AdminStatus, Alarm, BackupId, BackupSummary, DirectiveOrder, DirectiveView,
-    DisarmOrder, DisarmView, Enquire, EnquireAnswer, EventsView, Learn, Leave, ListedBackup, LockOwner,
-    NodeName, NodeStatus, OperatorRequest, Page, PlanView, Prepare, PrepareReply, QuarantineOrder,
-    QuarantineView, RecentBackup, ReleaseView, RequestView, RestoreTarget, SizeOrder, SizeView, StopVerdict,
-    StoreCommand, Verdict,
+    Accept, AcceptReply, AdminStatus, Alarm, BackupChangeView, BackupId, BackupOrder, BackupSummary,
+    DirectiveOrder, DirectiveView, DisarmOrder, DisarmView, Enquire, EnquireAnswer, EventsView, Learn, Leave,
+    ListedBackup, LockOwner, NodeName, NodeStatus, OperatorRequest, Page, PlanView, Prepare, PrepareReply,
+    QuarantineOrder, QuarantineView, RecentBackup, ReleaseView, RequestView, RestoreTarget, SizeOrder,
+    SizeView, StopVerdict, StoreCommand, Verdict,
 };
 
 use super::{OrderError, PortResult};
@@ -67,6 +67,8 @@ pub trait AgentHandle: Send + Sync {
     async fn delete_command(&self, name: &str) -> PortResult<bool>;
     /// The verdict of retention on each backup, oldest first: a page of all backups after `after`.
     async fn retention(&self, after: Option<BackupId>) -> PortResult<Page<Verdict>>;
+    /// Deletes one backup, or changes its marks; with `dry_run` only returns what would follow.
+    async fn change_backup(&self, order: &BackupOrder) -> Result<BackupChangeView, OrderError>;
     /// Queues an operator's request.
     fn submit(&self, request: OperatorRequest) -> PortResult<RequestView>;
     /// Queues a request that another node hands over.

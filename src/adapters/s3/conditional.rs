@@ -169,7 +169,7 @@ impl S3Store {
 pub(super) fn ignores_match(store: &str) -> PortError {
     PortError::Permanent(format!(
         "{store} ignores `If-Match` or does not know it: two concurrent writers would overwrite each other's \
-         object; set cluster.size in the configuration of every node instead"
+         object; a size is set with cluster.size in the configuration of every node instead"
     ))
 }
 

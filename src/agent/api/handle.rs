@@ -8,16 +8,17 @@ use tokio::time::timeout;
 use crate::backup;
 use crate::genesis::{on_accept, on_enquire, on_prepare};
 use crate::model::{
-    Accept, AcceptReply, AdminStatus, Alarm, BackupId, BackupSummary, Decision, DirectiveOrder,
-    DirectiveView, DisarmOrder, DisarmView, Enquire, EnquireAnswer, EventsView, Fact, Learn, Leave,
-    ListedBackup, LockOwner, NodeName, NodeStatus, OperatorRequest, Page, PlanView, Prepare, PrepareReply,
-    QuarantineOrder, QuarantineView, RecentBackup, ReleaseView, RequestState, RequestView, RestoreTarget,
-    SizeOrder, SizeView, StopVerdict, StoreCommand, Verdict,
+    Accept, AcceptReply, AdminStatus, Alarm, BackupChangeView, BackupId, BackupOrder, BackupSummary,
+    Decision, DirectiveOrder, DirectiveView, DisarmOrder, DisarmView, Enquire, EnquireAnswer, EventsView,
+    Fact, Learn, Leave, ListedBackup, LockOwner, NodeName, NodeStatus, OperatorRequest, Page, PlanView,
+    Prepare, PrepareReply, QuarantineOrder, QuarantineView, RecentBackup, ReleaseView, RequestState,
+    RequestView, RestoreTarget, SizeOrder, SizeView, StopVerdict, StoreCommand, Verdict,
 };
 use crate::ports::{AgentHandle, OrderError, PortError, PortResult};
 
 use crate::agent::Agent;
 use crate::agent::api::alarm;
+use crate::agent::api::change_backup;
 use crate::agent::api::directives;
 use crate::agent::api::fresh;
 use crate::agent::api::leave;
@@ -216,6 +217,10 @@ impl AgentHandle for Agent {
 
     async fn retention(&self, after: Option<BackupId>) -> PortResult<Page<Verdict>> {
         listing::retention(self, after).await
+    }
+
+    async fn change_backup(&self, order: &BackupOrder) -> Result<BackupChangeView, OrderError> {
+        change_backup::change(self, order).await
     }
 
     async fn commands(&self) -> PortResult<Vec<StoreCommand>> {

@@ -37,7 +37,7 @@ pub(crate) async fn backups(
 /// The error of the store.
 pub(crate) async fn retention(agent: &Agent, after: Option<BackupId>) -> PortResult<Page<Verdict>> {
     Ok(after_that(
-        crate::agent::jobs::prune::verdicts(agent).await?,
+        crate::agent::jobs::prune::judged(agent).await?.verdicts,
         after.as_ref(),
         PAGE,
     ))
@@ -58,7 +58,7 @@ fn after_that(verdicts: Vec<Verdict>, after: Option<&BackupId>, most: usize) -> 
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::model::{BackupSummary, Revision, StoredBackup, UnixMs, Writer};
+    use crate::model::{BackupSummary, Marks, Revision, StoredBackup, UnixMs, Writer};
 
     #[test]
     fn b05_all_are_told_once_over_the_pages() {
@@ -81,6 +81,7 @@ mod tests {
                 went_back: None,
                 revision_at_most: None,
                 covered: Revision(1),
+                marks: Marks::default(),
             },
             keep: Vec::new(),
         };

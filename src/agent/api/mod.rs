@@ -1,6 +1,7 @@
 //! What the servers ask the running agent, and the orders that it takes from operators.
 
 mod alarm;
+mod change_backup;
 mod directives;
 mod fresh;
 mod handle;

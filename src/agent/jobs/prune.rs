@@ -2,14 +2,22 @@
 
 use crate::agent::Agent;
 use crate::agent::jobs::{no_store, spawn};
-use crate::backup;
-use crate::model::{BackupId, OperatorRequest, Origin, RequestState, Verdict};
+use crate::backup::{self, Call};
+use crate::model::{BackupId, Epoch, Genesis, OperatorRequest, Origin, RequestState, Verdict};
 use crate::plan;
-use crate::ports::PortResult;
+use crate::ports::{ObjectStore, PortResult};
 use crate::telemetry::message_ids;
 
-/// Retention's verdict on each backup that is in the store now, oldest first.
-pub(crate) async fn verdicts(agent: &Agent) -> PortResult<Vec<Verdict>> {
+/// What is in the store now.
+pub(crate) struct Judged {
+    /// Retention's verdict on each backup that can be read, oldest first.
+    pub(crate) verdicts: Vec<Verdict>,
+    /// The others, and why they cannot be read.
+    pub(crate) unreadable: Vec<(BackupId, String)>,
+}
+
+/// Retention's verdict on each backup that is in the store now.
+pub(crate) async fn judged(agent: &Agent) -> PortResult<Judged> {
     let store = agent.ports.store.clone().ok_or_else(no_store)?;
     let catalogue = backup::list(store.as_ref(), &agent.spec.cluster).await?;
     for (id, why) in &catalogue.unreadable {
@@ -17,23 +25,43 @@ pub(crate) async fn verdicts(agent: &Agent) -> PortResult<Vec<Verdict>> {
     }
     let now = agent.ports.clock.now();
     let mut verdicts = plan::judge(&catalogue.backups, now, &agent.spec.backup.retention);
-    if let Some(origin) = origin_to_keep(agent) {
+    for origin in origins_to_keep(agent, store.as_ref()).await? {
         plan::keep_origin(&mut verdicts, &origin);
     }
-    Ok(verdicts)
+    Ok(Judged {
+        verdicts,
+        unreadable: catalogue.unreadable,
+    })
 }
 
-/// The backup that some founder of the newest epoch may have still to be restored from.
-fn origin_to_keep(agent: &Agent) -> Option<BackupId> {
+/// The backups that some founder of the newest epoch may have still to be restored from: of the epoch that
+/// this node knows, and of a newer one that the store records.
+async fn origins_to_keep(agent: &Agent, store: &dyn ObjectStore) -> PortResult<Vec<BackupId>> {
     let chosen = agent.shared.elector().chosen;
-    agent.shared.with(|inner| match &inner.last.observation {
+    let known = chosen.as_ref().map_or(Epoch(0), |genesis| genesis.epoch);
+    let recorded = backup::newest_epoch(store, &agent.spec.cluster).await?;
+    let newer = recorded.filter(|genesis| genesis.epoch > known).and_then(origin);
+    let own = agent.shared.with(|inner| match &inner.last.observation {
         // If an epoch was opened since the observation, nothing is known about its founders yet.
         Some(seen) if seen.me.genesis == chosen => plan::needed_origin(seen),
-        _ => match chosen?.origin {
-            Origin::Backup(backup) => Some(backup),
-            Origin::Empty | Origin::Member(_) => None,
-        },
-    })
+        _ => chosen.and_then(origin),
+    });
+    Ok(own.into_iter().chain(newer).collect())
+}
+
+fn origin(genesis: Genesis) -> Option<BackupId> {
+    match genesis.origin {
+        Origin::Backup(backup) => Some(backup),
+        Origin::Empty | Origin::Member(_) => None,
+    }
+}
+
+/// The time, and a random number, for a call of the store's functions.
+pub(crate) fn call(agent: &Agent) -> Call {
+    Call {
+        now: agent.ports.clock.now(),
+        random: agent.ports.clock.random(),
+    }
 }
 
 /// Starts to remove the backups that retention no longer keeps.
@@ -41,14 +69,15 @@ pub(crate) fn prune(agent: &Agent, after: Option<BackupId>) {
     let worker = agent.clone();
     let work = async move {
         let store = worker.ports.store.clone().ok_or_else(no_store)?;
-        let goes: Vec<BackupId> = verdicts(&worker)
+        let goes: Vec<BackupId> = judged(&worker)
             .await?
+            .verdicts
             .into_iter()
             .filter(Verdict::goes)
             .map(|v| v.backup.summary.id)
             .collect();
-        let now = worker.ports.clock.now();
-        backup::remove(store.as_ref(), &worker.spec.cluster, &goes, now).await
+        let call = call(&worker);
+        backup::remove(store.as_ref(), &worker.spec.cluster, &goes, &call).await
     };
     spawn(
         agent,

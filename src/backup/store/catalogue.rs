@@ -1,7 +1,7 @@
 //! The backups in a store: those with a commit marker, written by the agent or by etcd-manager.
 
 use crate::model::{
-    BackupId, BackupSummary, ClusterName, Revision, StoredBackup, UnixMs, Verified, VerifyView, Writer,
+    BackupId, BackupSummary, ClusterName, Marks, Revision, StoredBackup, UnixMs, Verified, VerifyView, Writer,
 };
 use crate::ports::{ObjectMeta, ObjectStore, PortError, PortResult};
 
@@ -9,6 +9,7 @@ use super::chain;
 use super::layout::{BackupName, FOREIGN_META, Layout, MANIFEST, VERIFICATION};
 use super::listing::{Found, committed};
 use super::manifest::{ForeignMeta, Manifest};
+use super::marks;
 use super::timelines::Counted;
 use super::verification::Verification;
 
@@ -60,7 +61,7 @@ pub async fn page(
     Ok((catalogue, next))
 }
 
-/// The same without the results of verifications, which cost one more read per backup.
+/// The same without the results of verifications and without marks, which cost more reads per backup.
 pub(in crate::backup) async fn unverified(
     store: &dyn ObjectStore,
     cluster: &ClusterName,
@@ -96,11 +97,11 @@ async fn read_each(
     store: &dyn ObjectStore,
     layout: &Layout,
     wanted: Vec<(BackupName, Found)>,
-    verifications: bool,
+    details: bool,
 ) -> PortResult<Catalogue> {
     use futures::{StreamExt, TryStreamExt};
     let read = futures::stream::iter(wanted)
-        .map(|(name, found)| read_all(store, layout, name, found, verifications))
+        .map(|(name, found)| read_all(store, layout, name, found, details))
         .buffered(AT_ONCE);
     let mut catalogue = Catalogue::default();
     let mut counted = Counted::default();
@@ -161,22 +162,25 @@ pub(super) async fn newest_of(
     Ok(None)
 }
 
-/// Its commit marker, how far its increments lead, and the result of its last verification.
+/// Its commit marker, how far its increments lead, the result of its last verification, and its marks.
 async fn read_all(
     store: &dyn ObjectStore,
     layout: &Layout,
     name: BackupName,
     found: Found,
-    verifications: bool,
+    details: bool,
 ) -> PortResult<Result<StoredBackup, (BackupId, String)>> {
     let mut read = read(store, layout, name, &found).await?;
     if let Ok(backup) = &mut read {
         backup.covered = chain::covered(&found.increments, backup.summary.revision);
-        if found.verified && verifications {
+        if found.verified && details {
             match verification(store, layout, &backup.summary.id).await? {
                 Ok(verified) => backup.verified = verified,
                 Err(why) => backup.verify_unreadable = Some(why),
             }
+        }
+        if found.marks_bytes.is_some() && details {
+            backup.marks = marks::shown(store, layout, &backup.summary.id).await?;
         }
     }
     Ok(read)
@@ -265,6 +269,7 @@ async fn read(
                 .map(|breaks| breaks.why),
             revision_at_most: manifest.revision_at_most,
             covered: manifest.revision,
+            marks: Marks::default(),
             verified: None,
             verify_unreadable: None,
         })
@@ -283,6 +288,7 @@ async fn read(
             went_back: None,
             revision_at_most: None,
             covered: Revision(0),
+            marks: Marks::default(),
             verified: None,
             verify_unreadable: None,
         })

@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
 use futures::TryStreamExt;
 
 use crate::model::{BackupId, ClusterName, Revision};
 use crate::ports::{ObjectMeta, ObjectStore, PortError, PortResult};
 
 use super::chain::{self, Range, parse_name};
-use super::layout::{BackupName, FOREIGN_META, INCREMENTS, Layout, MANIFEST, is_marker};
+use super::layout::{BackupName, FOREIGN_META, INCREMENTS, Layout, MANIFEST, MARKS, is_marker};
 use super::manifest::Manifest;
+use super::marks::MarksFile;
 
 /// What a round of copying did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,9 +40,9 @@ impl Copied {
 }
 
 /// Copies what the second store lacks of the committed backups of the first, the newest first. An object with
-/// the same name and size counts as copied, because backups are never changed. Nothing is ever removed, and
-/// the records of epochs are not copied: one store alone arbitrates. A backup that the first store refuses to
-/// return does not block the others.
+/// the same name and size counts as copied, because backups are never changed; only the marks of operators
+/// are compared. Nothing is ever removed, and the records of epochs are not copied: one store alone
+/// arbitrates. A backup that the first store refuses to return does not block the others.
 ///
 /// # Errors
 /// What one of the stores answered. What was copied until then stays, and counts for the next round.
@@ -66,6 +68,8 @@ pub async fn copy_missing(
             .iter()
             .filter_map(|(file, _)| increment_range(file))
             .collect();
+        let marked = files.iter().any(|(file, _)| file == MARKS);
+        files.retain(|(file, _)| file != MARKS);
         files.retain(|(file, size)| have.get(&there.in_backup(&id, file)) != Some(size));
         // The marker commits, so it is copied last. etcd-manager's comes after ours: alone it would make our
         // backup look like one of etcd-manager's.
@@ -92,6 +96,14 @@ pub async fn copy_missing(
             if copied.newest.is_none() {
                 copied.newest = Some(id.clone());
                 copied.covered = covered(from, &here, &id, ranges).await?;
+            }
+            if marked {
+                let has = have.contains_key(&there.in_backup(&id, MARKS));
+                match copy_marks((from, &here), (to, &there), &id, has).await? {
+                    Source::Copied(bytes) => copied.bytes += bytes,
+                    Source::Gone => {}
+                    Source::Refused(why) => copied.refused.push((id.clone(), why)),
+                }
             }
             if lacked {
                 copied.backups.push(id);
@@ -145,6 +157,42 @@ enum Source {
     Gone,
     /// The first store refuses to return it, permanently.
     Refused(String),
+}
+
+/// The marks of a backup, unless the second store `has` the same. Their size may stay the same when they
+/// change.
+async fn copy_marks(
+    (from, here): (&dyn ObjectStore, &Layout),
+    (to, there): (&dyn ObjectStore, &Layout),
+    id: &BackupId,
+    has: bool,
+) -> PortResult<Source> {
+    let text = match from.get_small(&here.in_backup(id, MARKS)).await {
+        Ok(Some(text)) => text,
+        Ok(None) => return Ok(Source::Gone),
+        Err(PortError::Permanent(why)) => return Ok(Source::Refused(why)),
+        Err(error) => return Err(error),
+    };
+    // Marks that cannot be understood keep the backup, so they are copied as they are.
+    let wanted = match MarksFile::parse(id, &text).map(MarksFile::without_claim) {
+        Ok(marks) if marks.is_empty() && !has => return Ok(Source::Copied(0)),
+        Ok(marks) => marks.to_json().map_or(text, Bytes::from),
+        Err(_) => text,
+    };
+    let target = there.in_backup(id, MARKS);
+    let found = if has {
+        to.get_small(&target).await
+    } else {
+        Ok(None)
+    };
+    match found {
+        Ok(found) if found.as_ref() == Some(&wanted) => return Ok(Source::Copied(0)),
+        Ok(_) | Err(PortError::Permanent(_)) => {}
+        Err(error) => return Err(error),
+    }
+    let bytes = wanted.len() as u64;
+    to.put(&target, wanted).await?;
+    Ok(Source::Copied(bytes))
 }
 
 /// One object, in bounded memory.

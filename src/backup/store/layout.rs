@@ -20,6 +20,8 @@ pub(in crate::backup) const INCREMENTS: &str = "increments/";
 pub(in crate::backup) const FOREIGN_META: &str = "_etcd_backup.meta";
 /// The result of the last verification.
 pub(in crate::backup) const VERIFICATION: &str = "verify.json";
+/// What operators noted on the backup.
+pub(in crate::backup) const MARKS: &str = "marks.json";
 
 /// True for the commit marker of a backup, ours or etcd-manager's.
 pub(super) fn is_marker(file: &str) -> bool {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::chain::{Range, parse_name};
 use super::layout::{
-    BackupName, FOREIGN_META, INCREMENTS, Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD, VERIFICATION,
+    BackupName, FOREIGN_META, INCREMENTS, Layout, MANIFEST, MARKS, SNAPSHOT_GZIP, SNAPSHOT_ZSTD, VERIFICATION,
 };
 use crate::ports::ObjectMeta;
 
@@ -16,6 +16,7 @@ pub(super) struct Found {
     pub(super) zstd_bytes: Option<u64>,
     pub(super) gzip_bytes: Option<u64>,
     pub(super) verified: bool,
+    pub(super) marks_bytes: Option<u64>,
     pub(super) increments: Vec<Range>,
 }
 
@@ -27,12 +28,15 @@ pub(super) fn committed(layout: &Layout, objects: &[ObjectMeta]) -> Vec<(BackupN
 }
 
 /// Snapshots of ours that were never committed, oldest first: in progress, or abandoned. Also increments
-/// whose full was removed, stored by an agent that did not know this yet.
+/// whose full was removed, or the result of its verification, stored by an agent that did not know this yet,
+/// and marks that a removal left.
 pub(super) fn leftovers(layout: &Layout, objects: &[ObjectMeta]) -> Vec<BackupName> {
     let found = found(layout, objects);
-    let left = found
-        .into_iter()
-        .filter(|(_, f)| !f.native && !f.foreign && (f.zstd_bytes.is_some() || !f.increments.is_empty()));
+    let left = found.into_iter().filter(|(_, f)| {
+        !f.native
+            && !f.foreign
+            && (f.zstd_bytes.is_some() || f.verified || f.marks_bytes.is_some() || !f.increments.is_empty())
+    });
     left.map(|(name, _)| name).collect()
 }
 
@@ -49,6 +53,7 @@ fn found(layout: &Layout, objects: &[ObjectMeta]) -> BTreeMap<BackupName, Found>
             SNAPSHOT_ZSTD => entry.zstd_bytes = Some(object.size_bytes),
             SNAPSHOT_GZIP => entry.gzip_bytes = Some(object.size_bytes),
             VERIFICATION => entry.verified = true,
+            MARKS => entry.marks_bytes = Some(object.size_bytes),
             other => {
                 let increment = other.strip_prefix(INCREMENTS).and_then(parse_name);
                 let range = increment.map(|(first, last)| Range { first, last });

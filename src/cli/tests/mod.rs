@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod backup_change;
 pub(in crate::cli) mod fixture;
 mod look;
 mod ok_to_stop;
@@ -38,6 +39,12 @@ fn the_command_line_is_well_formed() {
         "backup list -o json --timeout 1h",
         "backup prune --dry-run -o json",
         "backup prune --timeout 5m",
+        "backup list -o wide",
+        "backup delete 2026-03-01T12:00:00Z-000003 --dry-run -o json",
+        "backup keep latest --reason audit -o json",
+        "backup keep 2026-03-01T12:00:00Z-000003 --undo",
+        "backup annotate 2026-03-01T12:00:00Z-000003 text --dry-run",
+        "backup annotate latest --remove -o yaml",
         "restore latest --yes --without n2 --without n3",
         "restore latest --revision 81240",
         "restore latest --time 2026-03-01T12:00:00Z",
@@ -95,6 +102,16 @@ fn the_command_line_is_well_formed() {
     assert!(Cli::try_parse_from(["etcd-agent", "events", "--since", "soon"]).is_err());
     let acts = Cli::try_parse_from(["etcd-agent", "backup", "--format", "etcd-manager"]);
     assert!(acts.is_err(), "`backup` shows help, with options too");
+    for bad in [
+        "backup delete",
+        "backup keep x --undo --reason y",
+        "backup annotate x",
+        "backup annotate x y --remove",
+        "backup annotate x \u{1b}[2J",
+    ] {
+        let words = std::iter::once("etcd-agent").chain(bad.split(' '));
+        assert!(Cli::try_parse_from(words).is_err(), "{bad}");
+    }
     assert!(Cli::try_parse_from(["etcd-agent", "plan", "--after", "lose n2"]).is_ok());
     assert!(Cli::try_parse_from(["etcd-agent", "ok-to-stop", "bad name"]).is_err());
     assert!(Cli::try_parse_from(["etcd-agent", "spec", "set", "size=many"]).is_err());

@@ -217,6 +217,7 @@ fn plans_members_events_and_backups() {
                 problems: vec!["it is cut off".to_owned()],
             }),
             verify_unreadable: None,
+            marks: Marks::default(),
         })
         .map(|stored| ListedBackup::Readable(Box::new(stored)))
         .collect();
@@ -224,14 +225,27 @@ fn plans_members_events_and_backups() {
         id: backups()[0].id.clone(),
         unreadable: "403".to_owned(),
     });
-    listed("backups", "backups", &list);
+    if let ListedBackup::Readable(stored) = &mut list[0] {
+        stored.marks.kept = Some(Kept {
+            since: NOW,
+            node: name("n1"),
+            reason: Some("audit".to_owned()),
+        });
+        stored.marks.note = Some(Note {
+            at: NOW,
+            node: name("n2"),
+            text: "before the upgrade".to_owned(),
+        });
+    }
+    let seen = listed("backups", "backups", &list);
+    assert_eq!(seen["backups"][0]["kept"]["reason"], "audit");
     let stored = list.into_iter().filter_map(|listed| match listed {
         ListedBackup::Readable(stored) => Some(*stored),
         ListedBackup::Unreadable { .. } => None,
     });
     let verdicts = crate::plan::judge(&stored.collect::<Vec<_>>(), NOW, &Retention::default());
     let seen = listed("retention", "backups", &verdicts);
-    assert_eq!(seen["backups"][0]["keep"], json!(["not-ours"]));
+    assert_eq!(seen["backups"][0]["keep"], json!(["kept", "not-ours"]));
 }
 
 #[test]
@@ -305,6 +319,14 @@ fn answers_of_verbs_that_change_something() {
             data_dir: "/var/lib/etcd/default".into(),
             archived: None,
             message: "moved away".to_owned(),
+        },
+    );
+    object(
+        "change",
+        &BackupChangeView {
+            backup: backups()[0].id.clone(),
+            changed: true,
+            message: "backup x is deleted".to_owned(),
         },
     );
     object(

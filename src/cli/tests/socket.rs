@@ -307,6 +307,7 @@ async fn b05_a_store_of_ten_thousand_is_listed_and_restored_from() {
             went_back: None,
             revision_at_most: None,
             covered: Revision(1),
+            marks: Marks::default(),
         }))
     };
     let page = move |query: axum::extract::RawQuery| async move {

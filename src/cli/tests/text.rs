@@ -203,9 +203,9 @@ fn b02_what_cannot_be_read_is_shown_with_its_reason(mut listed: Vec<ListedBackup
         id: BackupId::new("2026-03-02T00:00:00Z-000004").unwrap(),
         unreadable: "backup.json is larger than 1 MiB".to_owned(),
     });
-    let text = backup_table::render(&listed, NOW);
+    let text = backup_table::render(&listed, NOW, false);
     let row = text.lines().find(|line| line.contains("2026-03-02")).unwrap();
-    assert!(row.ends_with("UNREADABLE"), "{text}");
+    assert!(row.ends_with("UNREADABLE  -"), "{text}");
     for why in [
         "2026-03-02T00:00:00Z-000004 cannot be read: backup.json is larger than 1 MiB",
         "the result of the verification of 2026-03-01T12:00:00Z-000003 cannot be read: AccessDenied (HTTP 403)",
@@ -235,6 +235,7 @@ fn tables_and_plans() {
             revision_at_most: None,
             verified: None,
             verify_unreadable: None,
+            marks: Marks::default(),
         })
         .collect();
     stored[0].covered = Revision(81_237);
@@ -246,11 +247,25 @@ fn tables_and_plans() {
         let boxed = stored.iter().cloned().map(Box::new);
         boxed.map(ListedBackup::Readable).collect()
     };
-    insta::assert_snapshot!("backups", backup_table::render(&listed(&stored), NOW));
-    assert_eq!(backup_table::render(&[], NOW), "No backups yet.\n");
+    insta::assert_snapshot!("backups", backup_table::render(&listed(&stored), NOW, false));
+    assert_eq!(backup_table::render(&[], NOW, false), "No backups yet.\n");
     stored[0].verified.as_mut().unwrap().problems = vec!["it is cut off".to_owned()];
-    insta::assert_snapshot!("backups_bad", backup_table::render(&listed(&stored), NOW));
+    insta::assert_snapshot!("backups_bad", backup_table::render(&listed(&stored), NOW, false));
     stored[0].verified = None;
+    let mut marked = stored.clone();
+    marked[0].marks.kept = Some(Kept {
+        since: NOW,
+        node: name("n1"),
+        reason: Some("audit".to_owned()),
+    });
+    marked[0].marks.note = Some(Note {
+        at: NOW,
+        node: name("n2"),
+        text: "before the upgrade".to_owned(),
+    });
+    marked[1].marks.marks_unreadable = Some("AccessDenied (HTTP 403)".to_owned());
+    insta::assert_snapshot!("backups_kept", backup_table::render(&listed(&marked), NOW, false));
+    insta::assert_snapshot!("backups_wide", backup_table::render(&listed(&marked), NOW, true));
     b02_what_cannot_be_read_is_shown_with_its_reason(listed(&stored));
     let wanted = Retention {
         hourly: 0,

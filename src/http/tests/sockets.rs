@@ -108,6 +108,46 @@ async fn the_admin_socket_and_the_gate() {
             "SlowDown",
         ),
         (
+            "an order to keep a backup",
+            request(
+                "POST",
+                "/v1/backups/change",
+                r#"{"backup":"x","change":"keep","reason":"y"}"#,
+            ),
+            "200",
+            r#"{"backup":"x","changed":true"#,
+        ),
+        (
+            "a deletion that is refused",
+            request(
+                "POST",
+                "/v1/backups/change",
+                r#"{"backup":"x","change":"delete"}"#,
+            ),
+            "400",
+            "the newest one",
+        ),
+        (
+            "a store that does not take the order",
+            request(
+                "POST",
+                "/v1/backups/change",
+                r#"{"backup":"x","change":"release"}"#,
+            ),
+            "502",
+            "SlowDown",
+        ),
+        (
+            "an order about a backup, with a typo",
+            request(
+                "POST",
+                "/v1/backups/change",
+                r#"{"backup":"x","change":"delete","dryrun":true}"#,
+            ),
+            "400",
+            "unknown field `dryrun`",
+        ),
+        (
             "a request",
             request("POST", "/v1/requests", r#"{"request":"backup"}"#),
             "202",

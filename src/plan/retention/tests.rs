@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{BackupId, BackupSummary, Revision};
+use crate::model::{BackupId, BackupSummary, Kept, Marks, NodeName, Revision};
 
 const NOTHING: Retention = Retention {
     enabled: true,
@@ -37,6 +37,7 @@ fn backup(at: u64, number: u64) -> StoredBackup {
         went_back: None,
         revision_at_most: None,
         covered: Revision(0),
+        marks: Marks::default(),
     }
 }
 
@@ -430,5 +431,49 @@ fn c03_the_origin_of_the_newest_epoch_stays_and_nothing_else_does() {
         let stays = verdicts.into_iter().filter(|v| !v.goes());
         let stays: Vec<BackupId> = stays.map(|v| v.backup.summary.id).collect();
         assert_eq!(stays, expected, "{what}");
+    }
+}
+
+/// An order to keep a backup adds it to what the classes keep, and changes nothing else.
+#[test]
+fn a_kept_backup_stays_and_takes_its_usual_place() {
+    let all: Vec<_> = (1..9).map(|n| backup(NOON - n * 3_600_000, n)).collect();
+    let wanted = Retention { hourly: 2, ..NOTHING };
+    let stays = |backups: &[StoredBackup]| -> BTreeSet<BackupId> {
+        let verdicts = judge(backups, UnixMs(NOON), &wanted).into_iter();
+        verdicts
+            .filter(|v| !v.goes())
+            .map(|v| v.backup.summary.id)
+            .collect()
+    };
+    let usual = stays(&all);
+    for n in 0..all.len() {
+        let (mut marked, mut unknown) = (all.clone(), all.clone());
+        marked[n].marks.kept = Some(Kept {
+            since: UnixMs(1),
+            node: NodeName::new("n1").unwrap(),
+            reason: None,
+        });
+        unknown[n].marks.marks_unreadable = Some("403".to_owned());
+        let mut expected = usual.clone();
+        expected.insert(all[n].summary.id.clone());
+        assert_eq!(stays(&marked), expected, "{n}");
+        assert_eq!(stays(&unknown), expected, "{n}");
+        let verdict = |backups: &[StoredBackup]| {
+            let mut verdicts = judge(backups, UnixMs(NOON), &wanted).into_iter();
+            verdicts
+                .find(|v| v.backup.summary.id == all[n].summary.id)
+                .unwrap()
+                .keep
+        };
+        assert!(verdict(&marked).contains(&Keep::Kept), "{n}");
+        assert!(verdict(&unknown).contains(&Keep::Unreadable), "{n}");
+        // An order that was withdrawn has left nothing behind.
+        let left: Vec<_> = all
+            .iter()
+            .filter(|b| expected.contains(&b.summary.id))
+            .cloned()
+            .collect();
+        assert_eq!(stays(&left), usual, "{n}");
     }
 }

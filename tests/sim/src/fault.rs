@@ -51,6 +51,8 @@ pub enum Fault {
     EmptyStore,
     /// Somebody deletes all backups, and nothing else in the store.
     DeleteBackups,
+    /// Typed here: keep the oldest backup that is not kept yet.
+    KeepBackup(usize),
     /// Somebody writes a smaller size directly into the store, without an agent.
     StoreShrinks(usize),
     /// The agent and the etcd of this host lie in their answers and pushes, until people repair the host.

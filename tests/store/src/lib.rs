@@ -13,6 +13,7 @@ use std::path::PathBuf;
 pub use age::AgeKeys;
 use async_trait::async_trait;
 use bytes::Bytes;
+use etcd_agent::backup::Call;
 use etcd_agent::model::{ClusterId, EtcdStatus, MemberId, MemberList, RaftTerm, Revision, UnixMs};
 use etcd_agent::ports::{ByteStream, Etcd, PortError, PortResult};
 pub use follower::{Follower, LONG, change, cluster, full, hash, meta, restored, revision, state};
@@ -24,6 +25,11 @@ pub use verify::{verify, verify_with};
 
 /// A time later than that of any backup.
 pub const EVER: UnixMs = UnixMs(u64::MAX);
+
+/// A call at this time.
+pub fn call(now: UnixMs) -> Call {
+    Call { now, random: 7 }
+}
 
 /// The agent's binary of this build.
 pub fn agent() -> PathBuf {

@@ -156,3 +156,51 @@ async fn b09_how_far_the_second_store_leads_is_told() {
         assert_eq!(keys(b).await, keys(a).await);
     }
 }
+
+/// Marks change without changing their size, and are never taken for a part of the backup.
+#[tokio::test]
+async fn marks_are_copied_when_they_change_and_claims_are_not() {
+    let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (a, b) = (a.path(), b.path());
+    put(a, &format!("prod/{FIRST}/etcd.backup.zst"), "first").await;
+    put(a, &format!("prod/{FIRST}/backup.json"), "{}").await;
+    let key = format!("prod/{FIRST}/marks.json");
+    let note = |text: &str, claim: &str| {
+        format!(r#"{{"format":1,"id":"{FIRST}","note":{{"at":1,"node":"n1","text":"{text}"}}{claim}}}"#)
+    };
+    let claim = r#","removal":{"since":1,"token":"x"}"#;
+    let round = async || {
+        copy_missing(&store(a), &store(b), &cluster())
+            .await
+            .unwrap()
+            .bytes
+    };
+    let there = async || store(b).get_small(&key).await.unwrap();
+    let text = async || {
+        let text = String::from_utf8(there().await.unwrap().to_vec()).unwrap();
+        assert!(!text.contains("removal"), "{text}");
+        text
+    };
+    // A claim alone is no mark.
+    put(a, &key, &format!(r#"{{"format":1,"id":"{FIRST}"{claim}}}"#)).await;
+    assert_eq!((round().await, there().await), (7, None));
+    for (written, shown) in [
+        (note("one", ""), "one"),
+        (note("two", ""), "two"),
+        (note("six", claim), "six"),
+    ] {
+        put(a, &key, &written).await;
+        assert!(round().await > 0, "{written}");
+        assert_eq!(round().await, 0, "{written}");
+        assert!(text().await.contains(shown), "{written}");
+    }
+    // The order is withdrawn.
+    put(a, &key, &format!(r#"{{"format":1,"id":"{FIRST}"}}"#)).await;
+    round().await;
+    assert!(!text().await.contains("note"));
+    // What is not understood keeps the backup in both stores.
+    put(a, &key, "garbage").await;
+    round().await;
+    assert_eq!(there().await.unwrap(), "garbage");
+    assert_eq!(round().await, 0);
+}

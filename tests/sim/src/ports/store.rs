@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use etcd_agent::model::BackupId;
 use etcd_agent::ports::{
     ByteStream, Created, ObjectMeta, ObjectStore, PortError, PortResult, Replaced, Tag, Upload,
 };
@@ -143,13 +144,18 @@ impl ObjectStore for Bucket {
         let lost = self.ask(true, |store| {
             let before = newest(store);
             store.objects.remove(key);
-            before.is_some() && newest(store) != before
+            let dir = key.strip_suffix("/backup.json");
+            let kept = |id: &BackupId| dir.is_some_and(|dir| dir.ends_with(id.as_str()));
+            if before.is_some() && newest(store) != before {
+                return Some("the newest backup");
+            }
+            store.kept.iter().any(kept).then_some("a kept backup")
         });
-        if lost.await? {
+        if let Some(what) = lost.await? {
             self.0
                 .sim
                 .world()
-                .violate(7, format!("the newest backup was removed: {key}"));
+                .violate(7, format!("{what} was removed: {key}"));
         }
         Ok(())
     }

@@ -40,6 +40,8 @@ pub struct Store {
     pub size: Option<usize>,
     /// How many backups were ever committed.
     pub committed: usize,
+    /// Backups that an operator ordered to keep.
+    pub kept: BTreeSet<BackupId>,
 }
 
 impl Store {
@@ -55,6 +57,7 @@ impl Store {
             refuses: BTreeSet::new(),
             size: None,
             committed: 0,
+            kept: BTreeSet::new(),
         }
     }
 

@@ -49,6 +49,48 @@ fn c03_an_origin_that_is_pruned_too_early_is_found_out() {
     assert!(violation.starts_with("rule 0:"), "{violation}\n{history}");
 }
 
+/// Retention keeps three backups, and people order on all nodes to keep the one that goes next.
+fn backups_are_kept_by_orders(seed: u64) -> Outcome {
+    let mut schedule = Schedule::calm(seed, 3, 3, true);
+    schedule.keeps = Some(3);
+    for n in 0..16 {
+        let at = 50_000 + n * 5300 + 97 * seed;
+        schedule
+            .faults
+            .push((at, Fault::KeepBackup(usize::try_from(n % 3).unwrap_or(0))));
+        if n % 5 == 4 {
+            schedule.faults.push((at, Fault::AgentDies(0, 3)));
+        }
+    }
+    schedule.faults.push((140_000, Fault::Mend));
+    run(&schedule, true)
+}
+
+#[test]
+fn a_backup_that_an_order_keeps_is_never_removed() {
+    for seed in 0..10 {
+        let outcome = backups_are_kept_by_orders(seed);
+        whole(&outcome);
+        assert!(outcome.seen.contains("action prune"), "{:#?}", outcome.history);
+        assert!(told(&outcome, "changed: true") > 1, "{:#?}", outcome.history);
+    }
+}
+
+#[test]
+#[cfg(feature = "mutants")]
+fn an_order_to_keep_a_backup_that_is_forgotten_is_found_out() {
+    use etcd_agent::mutant::{Mutant, set};
+    set(Some(Mutant::KeptPruned));
+    let outcome = backups_are_kept_by_orders(0);
+    set(None);
+    let violation = outcome.violation.unwrap_or_default();
+    let history = outcome.history.join("\n");
+    assert!(
+        violation.starts_with("rule 7: a kept backup"),
+        "{violation}\n{history}"
+    );
+}
+
 /// All backups are deleted after n1 and n2 have fetched the backup that they restore, and before n3 has. n4
 /// is a spare.
 fn a_founder_never_fetches(seed: u64) -> Outcome {

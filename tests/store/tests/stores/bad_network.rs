@@ -13,8 +13,8 @@ use etcd_agent::plan::judge;
 use etcd_agent::ports::{Clock, ObjectStore, PortError, PortResult};
 use etcd_agent_lab::{ETCD_VERSIONS, Faults, bad_weather};
 use etcd_agent_store_tests::{
-    AnyS3, Client, Follower, Kind, RealEtcd, change, cluster, hash, meta, noise, restored, revision, state,
-    verify,
+    AnyS3, Client, Follower, Kind, RealEtcd, call, change, cluster, hash, meta, noise, restored, revision,
+    state, verify,
 };
 
 /// Repeats the whole work after a retryable error, like the agent.
@@ -141,7 +141,7 @@ async fn through(s3: &AnyS3, version: &str) {
             .filter(|verdict| verdict.goes())
             .map(|verdict| verdict.backup.summary.id.clone())
             .collect();
-        backup::remove(store.as_ref(), &cluster(), &old, now).await
+        backup::remove(store.as_ref(), &cluster(), &old, &call(now)).await
     })
     .await;
     assert_eq!(backups(calm.as_ref()).await, [second.id.as_str()]);

@@ -16,7 +16,7 @@ use etcd_agent::model::{Keep, Retention};
 use etcd_agent::plan;
 use etcd_agent::ports::ObjectStore;
 use etcd_agent_lab::ETCD_VERSIONS;
-use etcd_agent_store_tests::{AnyS3, EVER, Kind, RealEtcd, verify_with};
+use etcd_agent_store_tests::{AnyS3, EVER, Kind, RealEtcd, call, verify_with};
 use serde_json::{Value, json};
 
 const NOW: UnixMs = UnixMs(1_772_337_906_000);
@@ -107,7 +107,9 @@ async fn what_is_written_in_its_form_is_what_etcd_manager_reads() {
             assert!(stored.verified.as_ref().is_some_and(Verified::is_ok));
         }
         let ids: Vec<_> = listed.into_iter().map(|stored| stored.summary.id).collect();
-        backup::remove(store.as_ref(), &prod, &ids, NOW).await.unwrap();
+        backup::remove(store.as_ref(), &prod, &ids, &call(NOW))
+            .await
+            .unwrap();
         let left = store.list("").await.unwrap();
         let left: Vec<_> = left.iter().map(|object| object.key.as_str()).collect();
         assert_eq!(left, ["control/etcd-cluster-created"], "{kind:?}");
@@ -269,7 +271,7 @@ async fn its_marker_spec_and_commands_are_read_and_written_in_place() {
                 .iter()
                 .all(|verdict| verdict.keep.contains(&Keep::NotOurs))
         );
-        backup::remove(store, &main, &[], NOW).await.unwrap();
+        backup::remove(store, &main, &[], &call(NOW)).await.unwrap();
         assert_eq!(store.list("").await.unwrap().len(), 6, "{kind:?}");
     }
 }

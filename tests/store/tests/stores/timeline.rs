@@ -7,7 +7,7 @@ use etcd_agent::model::{RestoreTarget, Revision};
 use etcd_agent::ports::Etcd;
 use etcd_agent_lab::{Cmd, ETCD_VERSIONS};
 use etcd_agent_store_tests::{
-    EVER, Follower, LONG, RealEtcd, S3, change, cluster, full, hash, restored, revision, state, verify,
+    EVER, Follower, LONG, RealEtcd, S3, call, change, cluster, full, hash, restored, revision, state, verify,
 };
 
 async fn write(etcd: &RealEtcd, prefix: &str, count: usize) {
@@ -95,7 +95,9 @@ async fn c04_what_an_etcd_that_was_put_back_writes_is_of_a_timeline_of_its_own_o
             // Remove both backups, so that the next round starts without backups.
             for id in [&old.id, &new.id] {
                 let goes = [id.clone()];
-                backup::remove(store.as_ref(), &prod, &goes, EVER).await.unwrap();
+                backup::remove(store.as_ref(), &prod, &goes, &call(EVER))
+                    .await
+                    .unwrap();
             }
         }
     }
