@@ -8,6 +8,7 @@ mod calendar;
 mod etcd_adapter;
 mod increments;
 mod manager;
+mod marks;
 mod roles;
 mod store_check;
 mod store_copy;
