@@ -20,6 +20,7 @@ mod log_elsewhere;
 mod loss;
 mod managed;
 mod manager_store;
+mod marks;
 mod membership;
 mod model;
 mod moves;
