@@ -57,6 +57,8 @@ mod chosen {
         TwoLearners,
         /// Rule 4: a member restarts without the coordinator's leave.
         RestartsTogether,
+        /// Rule 4: etcd is restarted with certificate files in which nobody has looked.
+        FilesUnchecked,
         /// Rule 4: an agent that is started again does not know that etcd still defragments its database.
         DefragForgotten,
         /// Rule 4: the coordinator grants a restart or the reboot lock although another node holds the lock.

@@ -89,10 +89,9 @@ pub(super) fn agent(
     agent.certificates = tls.clone().map(|tls| tls as Arc<dyn Certificates>);
     let etcds = [&settings.spec.etcd.client_tls, &settings.spec.etcd.peer_tls];
     let etcds: Vec<_> = etcds.into_iter().flatten().cloned().collect();
-    agent.etcd_certificates = Some(Arc::new(EtcdCertificates::of(etcds)));
     agent.verify_dir = paths.verify();
     agent.counters = counters;
-    Ok(agent)
+    Ok(agent.with_etcd_certificates(Arc::new(EtcdCertificates::of(etcds))))
 }
 
 /// The store and the second store to copy to, if there is one. Neither encrypts or decrypts: copies are byte

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::genesis::Electorate;
 use crate::model::{
-    ClusterId, Enquire, Epoch, Fact, Genesis, NodeStatus, Revision, Spec, SpecRecord, Steering, UnitState,
-    UnixMs,
+    Assignment, ClusterId, Enquire, Epoch, Fact, Genesis, NodeStatus, Revision, Spec, SpecRecord, Steering,
+    TlsFiles, Transport, UnitState, UnixMs,
 };
 use crate::ports::{Certificates, EtcdCertificates, PortResult};
 use crate::telemetry::Counters;
@@ -111,12 +111,39 @@ impl Agent {
         }
     }
 
+    /// The same agent, which knows the certificates that etcd uses.
+    #[must_use]
+    pub fn with_etcd_certificates(mut self, files: Arc<dyn EtcdCertificates>) -> Self {
+        self.etcd_certificates = Some(files);
+        self
+    }
+
     /// The identity of the running etcd process (boot ID and PID), if there is one.
     pub(super) fn etcd_process(&self, unit: &UnitState) -> Fact<String> {
         if unit.main_pid == 0 {
             return Fact::Absent;
         }
         Fact::Known(format!("{}:{}", self.boot_id, unit.main_pid))
+    }
+
+    /// Distinguishes the certificate files with which etcd may be started from what replaces them; `None` if there are
+    /// none, or nobody can read them.
+    pub(super) fn tls_stamp(&self, assigned: Option<&Assignment>) -> Option<String> {
+        let etcd = &self.spec.etcd;
+        let transports = [
+            Some(Transport::configured(etcd)),
+            assigned.map(|assigned| assigned.transport(etcd)),
+        ];
+        let mut sets: Vec<TlsFiles> = Vec::new();
+        for (_, files) in transports.iter().flatten().flat_map(Transport::files) {
+            if !sets.contains(files) {
+                sets.push(files.clone());
+            }
+        }
+        if sets.is_empty() {
+            return None;
+        }
+        self.ports.service.tls_stamp(&sets)
     }
 
     /// The newest revision before which a coordinator has compacted the history of this node's cluster because of

@@ -7,6 +7,7 @@ use super::exit::{Exit, Failure, Outcome};
 use super::out::{self, Format, Output};
 use crate::config::{self, Entry, Loaded};
 use crate::paths::Paths;
+use crate::unit::data::tls_troubles;
 use crate::unit::files;
 
 /// Check the configuration, or FILE as if it were already in place
@@ -40,7 +41,12 @@ pub(super) fn check(paths: &Paths, args: CheckArgs) -> Outcome {
         None => load(paths)?,
     };
     let warnings = config::warnings(&loaded.settings);
-    for line in config::no_longer_read(paths).iter().chain(&warnings) {
+    let troubles = tls_troubles(&loaded.settings.spec);
+    for line in config::no_longer_read(paths)
+        .iter()
+        .chain(&warnings)
+        .chain(&troubles)
+    {
         eprintln!("warning: {line}");
     }
     losses(paths, &loaded, args.accept_losses)?;

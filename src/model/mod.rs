@@ -41,6 +41,7 @@ mod stop;
 #[cfg(test)]
 pub(crate) mod testing;
 mod time;
+mod tls_files;
 mod transport;
 mod verification;
 pub mod visible;
@@ -106,6 +107,7 @@ pub use stop::{
     Fault, FurtherFault, Hypothesis, HypothesisError, HypothesisView, Leave, StopVerdict, VotersLeft,
 };
 pub use time::{SteadyMs, UnixMs};
+pub use tls_files::{TlsFinding, TlsUse, TlsView};
 pub use transport::{Over, Transport, TransportView};
 pub use verification::{Fingerprint, KvHash, Verified, VerifyView};
 pub use vitals::Vitals;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Assignment, BackupFormat, BackupId, BackupSummary, BackupView, ClusterId, ClusterName, Epoch, EpochEtcd,
     EtcdVersion, Fact, Generation, Genesis, Job, LastWords, LockOwner, MemberId, NodeName, NodeStatus, Spec,
-    SpecRecord, SteadyMs, UnixMs, VerifyView,
+    SpecRecord, SteadyMs, TlsView, UnixMs, VerifyView,
 };
 
 /// A person's request to this agent.
@@ -311,6 +311,9 @@ pub struct Observation {
     /// The settings of the running etcd.
     #[serde(default)]
     pub drift: DriftView,
+    /// The certificate files with which etcd may be started.
+    #[serde(default)]
+    pub tls: TlsView,
     /// The staged restore: the backup that is restored next to the old data and ready to replace it, with its
     /// epoch.
     pub staged: Option<(Epoch, BackupId)>,

@@ -197,6 +197,7 @@ reason_codes! {
     StoreIgnoresConditions => "store-ignores-conditions",
     StoreUnreachable => "store-unreachable",
     StoreWithoutEpoch => "store-without-epoch",
+    TlsFilesUnusable => "tls-files-unusable",
     TooFewHealthy => "too-few-healthy",
     TooManyLearners => "too-many-learners",
     TransportDiffers => "transport-differs",

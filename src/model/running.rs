@@ -97,6 +97,10 @@ pub struct RestartWish {
     /// True if another version of etcd is selected than runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub version: bool,
+    /// Why etcd must not be restarted now although it needs it: it could not work with its certificate files. No grant
+    /// is given meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<String>,
 }
 
 impl EtcdRun {
@@ -237,6 +241,7 @@ impl EtcdRun {
                 why: "an operator ordered it".to_owned(),
                 order: Some(order.id),
                 version: false,
+                held: None,
             });
         }
         if self.process.as_deref() != Some(process) {
@@ -253,6 +258,7 @@ impl EtcdRun {
             why: why.to_owned(),
             order: None,
             version: false,
+            held: None,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{EtcdSpec, Spec, TlsFiles, are_tls};
+use super::{EtcdSpec, Spec, TlsFiles, TlsUse, are_tls};
 
 /// Over what one start of etcd speaks. It differs from the configuration while the members move between plain
 /// HTTP and TLS, one at a time.
@@ -38,6 +38,13 @@ impl Transport {
             peer_listens: etcd.peer_tls.is_some() && are_tls(peer_urls),
             ..Self::configured(etcd)
         }
+    }
+
+    /// The sets of files, and what each is for.
+    pub fn files(&self) -> impl Iterator<Item = (TlsUse, &TlsFiles)> {
+        let clients = self.client.iter().map(|files| (TlsUse::Clients, files));
+        let members = self.peer.iter().map(|files| (TlsUse::Members, files));
+        clients.chain(members)
     }
 
     /// The same without the files.

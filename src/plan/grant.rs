@@ -322,6 +322,7 @@ pub(super) fn wanting<'a>(cx: &Context<'a>, list: &MemberList) -> Vec<&'a NodeNa
         .into_iter()
         .filter(|status| {
             let wish = status.steering.wants_restart.as_ref();
+            let wish = wish.filter(|wish| wish.held.is_none());
             status.steering.waits_to_stop
                 || wish
                     .is_some_and(|wish| wish.order.is_some() || !only_ordered || wish.version && !is_paused)
@@ -416,8 +417,19 @@ fn withdraw(cx: &mut Context<'_>) {
 
 /// Reports an etcd that is not restarted automatically, and why.
 fn report_left_alone(cx: &mut Context<'_>, statuses: &[&NodeStatus]) {
-    let wants = |status: &&NodeStatus| status.steering.wants_restart.is_some();
-    if statuses.iter().any(wants) && paused(cx).is_none() {
+    let wish = |status: &&NodeStatus| status.steering.wants_restart.clone();
+    let (held, others): (Vec<_>, Vec<_>) = statuses
+        .iter()
+        .filter_map(|status| Some((&status.node, wish(status)?)))
+        .partition(|(_, wish)| wish.held.is_some());
+    for (node, wish) in held {
+        if *node != cx.spec.node {
+            let why = wish.held.unwrap_or_default();
+            let text = format!("etcd on {node} is to be restarted, and keeps running: {why}");
+            cx.because(ReasonCode::RestartWaits, text);
+        }
+    }
+    if !others.is_empty() && paused(cx).is_none() {
         cx.because(
             ReasonCode::RestartManual,
             "etcd's settings or authorities have changed, and a cluster of one is not restarted by itself: \

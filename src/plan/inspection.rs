@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::context::Context;
+use super::tls_files;
 use crate::model::{
     Action, ActionKind, ActiveState, DataState, EtcdVersion, Fact, ReasonCode, RestartWish, SteadyMs,
     UnitState,
@@ -17,6 +18,9 @@ const SILENT: Duration = Duration::from_secs(5);
 
 /// A log with entries that a newer etcd does not read is read again after this time.
 const LOG_AGAIN: Duration = Duration::from_mins(1);
+
+/// Certificate files that change all the time are read again after this time.
+const CHANGED_AGAIN: Duration = Duration::from_secs(1);
 
 /// The reasons that hold until the content of the data directory changes. A person or a mount may change it.
 const DATA_HOLDS: [ReasonCode; 6] = [
@@ -118,6 +122,30 @@ pub(super) fn compare_settings(cx: &mut Context<'_>) -> Option<Action> {
         return None;
     }
     if is_early(cx, cx.memory.looked_at, LOOK_AGAIN) {
+        return None;
+    }
+    inspect(cx)
+}
+
+/// Has the certificate files read with which etcd may be started: when they have changed, at intervals while
+/// something is wrong with them, and before a restart. Nobody notices when a person makes a file readable for etcd.
+pub(super) fn read_tls_files(cx: &mut Context<'_>) -> Option<Action> {
+    let tls = &cx.obs.tls;
+    let pause = match tls.found.known() {
+        None if tls.unread => CHANGED_AGAIN,
+        None => return None,
+        Some(found) if found.iter().any(|one| one.trouble.is_some()) => LOOK_AGAIN,
+        Some(_) => {
+            cx.obs.me.steering.wants_restart.as_ref()?;
+            tls_files::LASTS
+        }
+    };
+    let since = if tls.unread {
+        cx.memory.looked_at
+    } else {
+        Some(tls.at)
+    };
+    if is_early(cx, since, pause) {
         return None;
     }
     inspect(cx)

@@ -65,6 +65,7 @@ mod stop;
 mod store_reports;
 #[cfg(test)]
 mod tests;
+mod tls_files;
 mod transport;
 mod transport_list;
 mod transport_step;
@@ -93,6 +94,7 @@ pub use space::{SpaceSeen, wants_defrag};
 pub use standalone_backup::{backup_in, backup_of};
 pub use steps::{request_steps, steps};
 pub use stop::ok_to_stop;
+pub use tls_files::restart_objection;
 pub use transport::transport_objection;
 pub use transport_step::{TransportSeen, next_transport};
 pub use upgrade::upgrade_objection;
@@ -127,6 +129,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
     corruption::report(cx);
     version::report(cx);
     drift::report(cx);
+    tls_files::report(cx);
     let first = epoch::follow(cx)
         .or_else(|| directive::take(cx))
         .or_else(|| resize::follow(cx))
@@ -162,6 +165,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
         .or_else(|| inspection::note_mount(cx))
         .or_else(|| inspection::identify(cx))
         .or_else(|| inspection::ask_base(cx))
+        .or_else(|| inspection::read_tls_files(cx))
         .or_else(|| inspection::compare_settings(cx))
         .or_else(|| inspection::read_log(cx))
 }

@@ -79,6 +79,9 @@ const RESTART_QUEUED: Duration = Duration::from_secs(5);
 /// leads.
 pub(super) fn granted(cx: &mut Context<'_>) -> Option<Action> {
     let wish = cx.obs.me.steering.wants_restart.as_ref()?;
+    if wish.held.is_some() {
+        return None;
+    }
     let assignment = cx.obs.assignment.as_ref()?;
     let (coordinator, grant) = leave(cx, GrantPurpose::Restart)?;
     let up = cx.obs.me.is_active();

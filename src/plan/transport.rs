@@ -2,9 +2,9 @@
 //! steps, `transport_list.rs` lists members under the URLs at which they listen.
 
 use super::context::Context;
-use super::restart;
 use super::transport_list::is_listed;
 use super::transport_step::{TransportSeen, is_steady, next_transport};
+use super::{restart, tls_files};
 use crate::model::{
     Assignment, GrantPurpose, Member, MemberList, NodeName, NodeStatus, Over, ReasonCode, are_tls,
 };
@@ -26,6 +26,7 @@ pub(super) fn follow(cx: &mut Context<'_>, assignment: &Assignment, wanted: &mut
         cx.because(ReasonCode::TransportWaits, why);
     }
     let mut next = step.next;
+    tls_files::keep_assigned(cx, wanted, &assigned, &mut next);
     if next.peer_listens != assigned.peer_listens
         && cx.spec.nodes.len() > 1
         && !may_switch(cx, assignment, next.peer_listens)

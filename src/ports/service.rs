@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use crate::model::{
     BackupId, BaseEtcd, ClusterId, DataState, Epoch, EtcdSpec, EtcdVersion, Fact, Fingerprint, InForce,
-    LastWords, MemberId, NodeName, Revision, UnitState,
+    LastWords, MemberId, NodeName, Revision, TlsFiles, TlsFinding, UnitState,
 };
 
 use super::{PortError, PortResult};
@@ -36,6 +36,9 @@ pub enum DataRequest {
         /// The process of etcd whose settings are to be compared with those that are written.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         process: Option<u32>,
+        /// True if the certificate files with which etcd may be started are to be read.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        tls: bool,
     },
     /// Restore a snapshot file next to the data directory; nothing is replaced.
     Stage {
@@ -104,6 +107,10 @@ pub struct DataReport {
     /// The settings of the process, if the request asked for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessReport>,
+    /// The sets of certificate files that are configured, and those with which etcd starts next, if the request asked
+    /// for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Vec<TlsFinding>>,
 }
 
 /// What was found out about the process of etcd.
@@ -212,6 +219,11 @@ pub trait ServiceManager: Send + Sync {
     /// written. By default it cannot.
     fn compares_settings(&self) -> bool {
         false
+    }
+    /// Distinguishes the content of these certificate files from what replaces it, as far as the agent's user can see
+    /// them. `None` if the owner of the data directory cannot read them, which is the default.
+    fn tls_stamp(&self, _sets: &[TlsFiles]) -> Option<String> {
+        None
     }
     /// Whether the mount that holds etcd's data directory is recorded; true if that makes no difference.
     fn knows_mount(&self) -> bool {

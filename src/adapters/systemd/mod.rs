@@ -22,8 +22,9 @@ use tokio::sync::watch::Receiver as Watching;
 use tokio::time::timeout;
 use zbus::OwnedObjectPath;
 
+use crate::adapters::tls;
 use crate::etcd_versions::{base_etcd, etcd_versions, is_started};
-use crate::model::{ActiveState, EtcdSpec, EtcdVersion, Fact, InForce, UnitState};
+use crate::model::{ActiveState, EtcdSpec, EtcdVersion, Fact, InForce, TlsFiles, UnitState};
 use crate::ports::{
     DataReport, DataRequest, PortError, PortResult, RestoreReport, ServiceManager, ShutdownLock,
     VerifyRestoreRequest,
@@ -188,6 +189,10 @@ impl ServiceManager for Systemd {
         true
     }
 
+    fn tls_stamp(&self, sets: &[TlsFiles]) -> Option<String> {
+        Some(tls::stamp(sets))
+    }
+
     fn knows_mount(&self) -> bool {
         // Checked each time: an operator removes the file if the file system of the data is permanently lost
         // (`missing` in `src/unit/data/inspect.rs`). An unreadable file counts as present.
@@ -253,6 +258,7 @@ mod tests {
                     log: false,
                     base: false,
                     process: None,
+                    tls: false,
                 },
                 within * 9,
             ),

@@ -16,7 +16,7 @@ use rustls::{CertificateError, ClientConfig, Error, RootCertStore, ServerConfig}
 use super::error::TlsError;
 use super::names::not_after;
 use super::verifier::{NamedVerifier, Own};
-use crate::model::{TlsFiles, UnixMs};
+use crate::model::{TlsFiles, UnixMs, digest};
 
 /// Identifies the content of each file without reading it: a rename changes the inode, a write changes the
 /// time.
@@ -31,6 +31,12 @@ impl Stamps {
             Some((meta.ino(), meta.len(), meta.modified().ok()?))
         }))
     }
+}
+
+/// Distinguishes the content of these files from what replaces it, without reading it.
+pub fn stamp(sets: &[TlsFiles]) -> String {
+    let stamps: Vec<_> = sets.iter().map(Stamps::of).collect();
+    digest(format!("{sets:?} {stamps:?}").as_bytes())
 }
 
 /// The content of one consistent set of files.
@@ -116,23 +122,8 @@ pub(super) fn expiry(files: &TlsFiles) -> Result<UnixMs, TlsError> {
 /// The authorities of a set, in the order of their encoding. Fails if they have not issued its certificate.
 pub(super) fn authorities(files: &TlsFiles) -> Result<Vec<Vec<u8>>, TlsError> {
     let (chain, authorities, _) = chain(files)?;
-    let mut roots = RootCertStore::empty();
-    for authority in &authorities {
-        roots
-            .add(authority.clone())
-            .map_err(|error| cannot(&files.ca_file, "authority", &error.to_string()))?;
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier = rustls::client::WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
-        .build()
-        .map_err(|error| cannot(&files.ca_file, "authority", &error.to_string()))?;
-    // The chain is verified before the name, and any name will do.
-    let (own, name) = (&chain[0], ServerName::from(IpAddr::from([127, 0, 0, 1])));
-    match verifier.verify_server_cert(own, &chain[1..], &name, &[], UnixTime::now()) {
-        Ok(_)
-        | Err(Error::InvalidCertificate(
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-        )) => {
+    match verify_own(files, &chain, &authorities)? {
+        Ok(()) => {
             let mut all: Vec<_> = authorities.iter().map(|one| one.as_ref().to_vec()).collect();
             all.sort_unstable();
             Ok(all)
@@ -144,7 +135,37 @@ pub(super) fn authorities(files: &TlsFiles) -> Result<Vec<Vec<u8>>, TlsError> {
     }
 }
 
-type Certificates = Vec<CertificateDer<'static>>;
+/// Verifies a set's own certificate with its authorities, whatever it names. The outer error says that an authority
+/// cannot be used.
+pub(super) fn verify_own(
+    files: &TlsFiles,
+    chain: &Certificates,
+    authorities: &Certificates,
+) -> Result<Result<(), Error>, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for authority in authorities {
+        roots
+            .add(authority.clone())
+            .map_err(|error| cannot(&files.ca_file, "authority", &error.to_string()))?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = rustls::client::WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+        .build()
+        .map_err(|error| cannot(&files.ca_file, "authority", &error.to_string()))?;
+    // The chain is verified before the name, and any name will do.
+    let (own, name) = (&chain[0], ServerName::from(IpAddr::from([127, 0, 0, 1])));
+    Ok(
+        match verifier.verify_server_cert(own, &chain[1..], &name, &[], UnixTime::now()) {
+            Ok(_)
+            | Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(()),
+            Err(error) => Err(error),
+        },
+    )
+}
+
+pub(super) type Certificates = Vec<CertificateDer<'static>>;
 
 /// The chain and the authorities of a set, and the earliest expiry of the chain (see [`not_after`]).
 fn chain(files: &TlsFiles) -> Result<(Certificates, Certificates, UnixMs), TlsError> {
@@ -155,7 +176,7 @@ fn chain(files: &TlsFiles) -> Result<(Certificates, Certificates, UnixMs), TlsEr
     Ok((chain, authorities, not_after))
 }
 
-fn certificates(path: &Path) -> Result<Certificates, TlsError> {
+pub(super) fn certificates(path: &Path) -> Result<Certificates, TlsError> {
     let found: Vec<_> = CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect)
         .map_err(|error| cannot(path, "certificate", &pem_text(&error)))?;
@@ -165,7 +186,7 @@ fn certificates(path: &Path) -> Result<Certificates, TlsError> {
     Ok(found)
 }
 
-fn pem_text(error: &rustls::pki_types::pem::Error) -> String {
+pub(super) fn pem_text(error: &rustls::pki_types::pem::Error) -> String {
     use rustls::pki_types::pem::Error;
     match error {
         Error::Io(error) => error.to_string(),
@@ -174,6 +195,6 @@ fn pem_text(error: &rustls::pki_types::pem::Error) -> String {
     }
 }
 
-fn cannot(path: &Path, what: &str, why: &str) -> TlsError {
+pub(super) fn cannot(path: &Path, what: &str, why: &str) -> TlsError {
     TlsError(format!("cannot use the {what} in {}: {why}", path.display()))
 }

@@ -3,6 +3,7 @@
 //!
 //! There is no fallback to anything weaker: if the files cannot be used, there is no connection.
 
+mod check;
 mod error;
 mod etcd_certificates;
 mod explain;
@@ -24,12 +25,14 @@ use tracing::{info, warn};
 use crate::model::{TlsFiles, UnixMs};
 use crate::ports::Certificates;
 
+pub use check::{Fits, unusable};
 pub use error::TlsError;
 pub use etcd_certificates::EtcdCertificates;
 pub use explain::explain;
 pub(crate) use explain::{find, one_line};
 pub use names::CertificateNames;
 
+pub use files::stamp;
 use files::{Material, Stamps};
 
 /// The shortest interval between two checks of the files.

@@ -10,6 +10,15 @@ use rcgen::{
 
 use crate::model::TlsFiles;
 
+/// What a certificate may be used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Both,
+    Server,
+    /// Without extended key usage.
+    Unsaid,
+}
+
 /// An authority that issues certificates into files.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
@@ -30,14 +39,33 @@ impl Authority {
     /// Issues a certificate for these names, valid until the end of `last_year`, with the authority itself as
     /// `ca_file`.
     pub(crate) fn issue(&self, dir: &Path, file: &str, names: &[&str], last_year: i32) -> TlsFiles {
+        self.issue_with(dir, file, names, (last_year, Purpose::Both))
+    }
+
+    /// Like [`Self::issue`], for this purpose.
+    pub(crate) fn issue_for(&self, dir: &Path, file: &str, names: &[&str], purpose: Purpose) -> TlsFiles {
+        self.issue_with(dir, file, names, (2099, purpose))
+    }
+
+    fn issue_with(
+        &self,
+        dir: &Path,
+        file: &str,
+        names: &[&str],
+        (last_year, purpose): (i32, Purpose),
+    ) -> TlsFiles {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(names).unwrap();
         params.not_before = date_time_ymd(2020, 1, 1);
         params.not_after = date_time_ymd(last_year, 12, 31);
-        params.extended_key_usages = vec![
-            ExtendedKeyUsagePurpose::ServerAuth,
-            ExtendedKeyUsagePurpose::ClientAuth,
-        ];
+        params.extended_key_usages = match purpose {
+            Purpose::Both => vec![
+                ExtendedKeyUsagePurpose::ServerAuth,
+                ExtendedKeyUsagePurpose::ClientAuth,
+            ],
+            Purpose::Server => vec![ExtendedKeyUsagePurpose::ServerAuth],
+            Purpose::Unsaid => Vec::new(),
+        };
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.0).unwrap();
         let files = TlsFiles {

@@ -166,6 +166,7 @@ fn imagine(seen: &mut Observation, directives: &Directives) {
                 why: why(),
                 order: Some(id),
                 version: false,
+                held: None,
             });
         }
         if let Some(id) = new(&directives.defrag, &mine.defrag, &status.node) {

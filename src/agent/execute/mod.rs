@@ -65,11 +65,13 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             let unit = last.as_ref().and_then(|last| last.unit.known());
             let process = unit.map(|unit| unit.main_pid).filter(|pid| *pid != 0);
             let (log, base) = (etcd.is_some_and(EtcdStatus::log_decides), etcd.is_some());
+            let assigned = agent.ports.state.assignment()?;
             let request = DataRequest::Inspect {
                 failed,
                 log,
                 base,
                 process,
+                tls: agent.tls_stamp(assigned.as_ref()).is_some(),
             };
             agent.ask_owner(&request, within, |_| Ok(())).await.map(drop)
         }
@@ -248,10 +250,13 @@ impl Agent {
     ) -> PortResult<Option<(Epoch, BackupId)>> {
         let unit = self.ports.service.etcd_unit().await?;
         fence(&unit)?;
+        let stamp = self.tls_stamp(self.ports.state.assignment()?.as_ref());
         let report = self.ports.service.data(request, within).await?;
         let now = self.ports.clock.steady();
-        self.shared
-            .with(|inner| inner.data.take_report(&report, &unit, now));
+        self.shared.with(|inner| {
+            inner.data.take_report(&report, &unit, now);
+            inner.data.take_tls(stamp, &report, now);
+        });
         match report.error {
             None => Ok(report.staged),
             Some(error) => Err(PortError::Retryable(error)),

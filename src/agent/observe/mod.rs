@@ -13,7 +13,7 @@ use crate::agent::observe::facts::Facts;
 use crate::model::{
     AssignmentSummary, BackupSummary, BaseView, DataState, DefragView, DefragWish, DriftView, ElectorView,
     EtcdBinaries, EtcdRun, Fact, GateView, HashCheck, LeaderAsk, LoadState, NodeName, NodeStatus,
-    Observation, OperatorRequest, RequestView, RestartWish, Steering, UnixMs, is_full,
+    Observation, OperatorRequest, RequestView, RestartWish, Steering, TlsView, UnixMs, is_full,
 };
 use crate::plan;
 use crate::ports::PortResult;
@@ -77,6 +77,7 @@ pub(super) async fn gather(agent: &Agent) -> PortResult<Facts> {
         base_file: None,
         base_unknown: false,
         drift: DriftView::default(),
+        tls: TlsView::default(),
     };
     let serves = facts.etcd.known().is_some();
     let dirs = [Some(&facts.spec.etcd.data_dir), facts.spec.etcd.wal_dir.as_ref()];
@@ -94,6 +95,8 @@ pub(super) async fn gather(agent: &Agent) -> PortResult<Facts> {
         pinned: facts.spec.etcd.binary.is_some(),
     };
     facts.drift = drift(agent, &facts);
+    let stamp = agent.tls_stamp(facts.assignment.as_ref());
+    facts.tls = agent.shared.with(|inner| inner.data.tls(stamp.as_deref()));
     facts.mount_unknown = serves && !ports.service.knows_mount();
     Ok(facts)
 }
@@ -129,6 +132,13 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
     let transport = transport::view(agent, &facts, run.as_ref());
     let mut steering = steering(agent, &facts, run.as_ref(), &pending);
     steering.wants_restart = transport::with_listener(&transport, steering.wants_restart);
+    let next = facts
+        .assignment
+        .as_ref()
+        .map(|assigned| assigned.transport(&agent.spec.etcd));
+    if let (Some(wish), Some(next)) = (&mut steering.wants_restart, next) {
+        wish.held = plan::restart_objection(&facts.tls, &next, facts.steady);
+    }
     let v2_entries = v2_entries(agent, &facts);
     let store = store::view(agent);
     let Facts {
@@ -151,6 +161,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         base_file,
         base_unknown,
         drift,
+        tls,
     } = facts;
     // To all other nodes, a node whose member was removed is a spare.
     let held_to = assignment.as_ref().filter(|a| !a.removed);
@@ -282,6 +293,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
                 .is_some_and(|run| run.is_replaced(base_file.as_deref())),
         },
         drift,
+        tls,
         staged,
         fetched,
         backup,
@@ -414,6 +426,7 @@ fn with_version(
         order: wish.and_then(|wish| wish.order),
         version: true,
         why,
+        held: None,
     })
 }
 

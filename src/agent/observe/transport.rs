@@ -68,5 +68,6 @@ pub(super) fn with_listener(transport: &TransportView, wish: Option<RestartWish>
         why: format!("etcd is to listen for members {over}"),
         order: None,
         version: false,
+        held: None,
     })
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::model::{
     BackupId, BaseEtcd, ClusterId, DataState, Epoch, EtcdStatus, Fact, LastWords, MemberId, SteadyMs,
-    UnitState,
+    TlsFinding, TlsView, UnitState,
 };
 use crate::ports::{DataReport, ProcessReport};
 
@@ -39,6 +39,8 @@ pub(crate) struct LocalData {
     drift: Option<(Process, Fact<Vec<String>>)>,
     /// The member whose log was read, and whether it holds entries of v2.
     v2_entries: Option<(Whose, bool)>,
+    /// What was found in certificate files, with their stamp right before (`ServiceManager::tls_stamp`).
+    tls: Option<(String, SteadyMs, Vec<TlsFinding>)>,
 }
 
 impl LocalData {
@@ -83,6 +85,26 @@ impl LocalData {
     pub(crate) fn drift(&self, unit: &UnitState) -> Option<&Fact<Vec<String>>> {
         let (process, drift) = self.drift.as_ref()?;
         (*process == (unit.main_pid, unit.ended_us)).then_some(drift)
+    }
+
+    /// What was found in the certificate files that have this stamp now; `None` if this node has none.
+    pub(crate) fn tls(&self, stamp: Option<&str>) -> TlsView {
+        let Some(stamp) = stamp else {
+            return TlsView::default();
+        };
+        let same = self.tls.as_ref().filter(|(of, ..)| of == stamp);
+        TlsView {
+            unread: same.is_none(),
+            found: same.map_or(Fact::Absent, |(_, _, found)| Fact::Known(found.clone())),
+            at: same.map(|(_, at, _)| *at).unwrap_or_default(),
+        }
+    }
+
+    /// Takes over what was found in certificate files. `stamp` is from before they were read.
+    pub(crate) fn take_tls(&mut self, stamp: Option<String>, report: &DataReport, now: SteadyMs) {
+        if let (Some(stamp), Some(found)) = (stamp, &report.tls) {
+            self.tls = Some((stamp, now, found.clone()));
+        }
     }
 
     /// Drops the comparison of the settings: others may be written since, or set by other files.
@@ -200,6 +222,7 @@ mod tests {
                 pid,
                 drift: Fact::Known(vec!["x".into()]),
             }),
+            tls: None,
         };
         let mut data = LocalData::default();
         data.take_report(&report(6), &unit(7, 1), SteadyMs(1));
@@ -209,5 +232,29 @@ mod tests {
         assert_eq!(data.drift(&unit(8, 2)), None, "restarted");
         data.forget_drift();
         assert_eq!(data.drift(&unit(7, 1)), None);
+    }
+
+    #[test]
+    fn what_was_found_in_certificate_files_counts_until_they_change() {
+        let report = DataReport {
+            data: DataState::Missing,
+            staged: None,
+            error: None,
+            etcd_too_old: None,
+            last_words: None,
+            v2_entries: None,
+            base: None,
+            process: None,
+            tls: Some(Vec::new()),
+        };
+        let mut data = LocalData::default();
+        assert_eq!(data.tls(None), TlsView::default(), "there are none");
+        assert!(data.tls(Some("one")).unread);
+        data.take_tls(Some("one".to_owned()), &report, SteadyMs(5));
+        let read = data.tls(Some("one"));
+        assert_eq!((read.unread, read.at), (false, SteadyMs(5)));
+        assert_eq!(read.found, Fact::Known(Vec::new()));
+        let changed = data.tls(Some("two"));
+        assert_eq!((changed.unread, changed.found), (true, Fact::Absent));
     }
 }

@@ -194,6 +194,7 @@ pub(super) fn observation() -> Observation {
         stored: None,
         base: BaseView::default(),
         drift: DriftView::default(),
+        tls: crate::model::TlsView::default(),
         staged: None,
         fetched: None,
         backup: Job::default(),

@@ -69,6 +69,7 @@ fn where_a_restart_stands() {
         why: "an operator ordered it".into(),
         order: Some(1),
         version: false,
+        held: None,
     });
     let peer = |seen: &mut AdminStatus, node: &str, change: &dyn Fn(&mut NodeStatus)| {
         if let Some(Fact::Known(peer)) = seen.peers.get_mut(&name(node)) {

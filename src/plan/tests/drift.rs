@@ -26,6 +26,7 @@ fn an_etcd_that_gets_new_settings_is_compared_after_its_restart() {
         why: "older settings".into(),
         order,
         version: false,
+        held: None,
     };
     obs.me.steering.wants_restart = Some(wish(None));
     assert_eq!(action(&obs), None);

@@ -31,6 +31,7 @@ mod sizing;
 mod space;
 mod steering;
 mod stop;
+mod tls_files;
 mod transport;
 mod transport_world;
 mod trust;
@@ -41,7 +42,7 @@ mod versions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{TransportSeen, next_transport, transport_objection};
+use super::{TransportSeen, next_transport, restart_objection, transport_objection};
 use crate::model::*;
 
 fn name(i: usize) -> NodeName {
@@ -193,6 +194,7 @@ fn fresh(me: usize, nodes: usize, size: usize) -> Observation {
         stored: None,
         base: BaseView::default(),
         drift: DriftView::default(),
+        tls: crate::model::TlsView::default(),
         staged: None,
         fetched: None,
         backup: Job::default(),

@@ -78,6 +78,7 @@ fn steer(obs: &mut Observation, me: usize, wants: [bool; 5], asks: bool, grant: 
             why: "settings".into(),
             order: None,
             version: false,
+            held: None,
         })
     };
     let n = obs.spec.nodes.len();

@@ -10,6 +10,7 @@ pub(super) fn wish(status: &mut NodeStatus, order: Option<u64>) {
         why: "why".into(),
         order,
         version: false,
+        held: None,
     });
 }
 

@@ -357,6 +357,7 @@ fn wanting(granted: bool) -> Observation {
         why: "why".into(),
         order: None,
         version: true,
+        held: None,
     });
     if granted {
         peer(&mut obs, 0).steering.grant = Some(Grant {

@@ -128,7 +128,7 @@ pub fn check_transport(
 }
 
 /// The transport of an environment that root wrote.
-fn written_transport(written: &BTreeMap<String, String>) -> Transport {
+pub(in crate::unit) fn written_transport(written: &BTreeMap<String, String>) -> Transport {
     let files = |prefix: &str| {
         let path = |file: &str| {
             written

@@ -91,7 +91,7 @@ fn read_assignment(paths: &Paths) -> Result<Assignment, String> {
 }
 
 /// The environment that was written last; empty if there is none.
-fn written(paths: &Paths) -> Result<BTreeMap<String, String>, String> {
+pub(in crate::unit) fn written(paths: &Paths) -> Result<BTreeMap<String, String>, String> {
     let path = paths.etcd_env();
     let body = files::read_bounded(&path).map_err(|error| format!("reading {}: {error}", path.display()))?;
     let text = String::from_utf8_lossy(body.as_deref().unwrap_or_default()).into_owned();

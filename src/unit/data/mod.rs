@@ -14,6 +14,7 @@ mod owner;
 mod replace;
 mod stage;
 mod starts;
+mod tls_files;
 pub(super) mod tool;
 
 use std::path::{Path, PathBuf};
@@ -27,6 +28,8 @@ use super::{DataDirs, boot, files, settings, wal};
 use crate::model::DataState;
 use crate::paths::Paths;
 use crate::ports::{DataReport, DataRequest, ProcessReport};
+
+pub use tls_files::tls_troubles;
 
 use owner::Owner;
 
@@ -115,6 +118,15 @@ impl Owner {
             }),
             _ => None,
         };
+        let tls = match file.request {
+            DataRequest::Inspect {
+                tls: true, process, ..
+            } => {
+                let process = process.map(|pid| self.proc.join(pid.to_string()));
+                Some(tls_files::check(&self.tls, process.as_deref()))
+            }
+            _ => None,
+        };
         let held_by = if remembers { self.holds_now() } else { None };
         let (report, unknown) = match found {
             Ok(data) => {
@@ -127,6 +139,7 @@ impl Owner {
                     v2_entries: v2_entries.flatten(),
                     base,
                     process,
+                    tls,
                 };
                 (Some(report), None)
             }

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{ages, starts, tool};
+use super::{ages, starts, tls_files, tool};
 use crate::config::{ArchiveSettings, Settings};
 use crate::etcd_versions::base_etcd;
 use crate::model::{BaseEtcd, ClusterId, EtcdVersion, GateState, MemberId, is_old};
 use crate::paths::Paths;
-use crate::unit::apply::Origins;
+use crate::unit::apply::{Origins, written};
 use crate::unit::mounts::{self, HeldBy, HeldDir, Mount};
 use crate::unit::roots::roots_own;
 use crate::unit::{DataDirs, files, selected};
@@ -45,6 +45,8 @@ pub(crate) struct Owner {
     pub(crate) origins: fn(&Path) -> Result<Origins, String>,
     /// How etcd's last starts ended.
     pub(crate) starts: fn() -> Vec<starts::Start>,
+    /// The certificate files that etcd may be started with.
+    pub(crate) tls: Vec<tls_files::TlsSet>,
 }
 
 impl Owner {
@@ -69,6 +71,7 @@ impl Owner {
             proc: "/proc".into(),
             origins: Origins::read,
             starts: starts::of_this_boot,
+            tls: tls_files::sets(&settings.spec, &written(paths).unwrap_or_default()),
         }
     }
 

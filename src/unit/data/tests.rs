@@ -56,6 +56,7 @@ impl World {
             proc: dir.path().join("proc"),
             origins: |_| Err("no systemd here".to_owned()),
             starts: Vec::new,
+            tls: Vec::new(),
         };
         Self { dir, owner }
     }
@@ -220,6 +221,7 @@ fn swapped_for_a_staged_restore() {
                 log: false,
                 base: false,
                 process: None,
+                tls: false,
             })
             .staged,
         Some((Epoch(2), backup()))
@@ -264,6 +266,7 @@ fn finished_after_a_crash_at_each_step() {
                 log: false,
                 base: false,
                 process: None,
+                tls: false,
             })
             .data,
         DataState::Missing
@@ -333,6 +336,7 @@ fn a_request_is_carried_out_once() {
             log: false,
             base: false,
             process: None,
+            tls: false,
         },
     };
     fs::write(
@@ -359,6 +363,7 @@ fn h08_an_etcd_that_is_too_old_is_reported() {
             log: false,
             base: false,
             process: None,
+            tls: false,
         });
         assert_eq!(report.etcd_too_old.as_deref(), expected, "{version}");
         assert_eq!(report.error, None);

@@ -14,7 +14,7 @@ use crate::coverage::{EXCUSED, Seen};
 use crate::fault::Fault;
 use crate::inject::inject;
 use crate::orders;
-use crate::ports::{Board, Seat, ports, watch};
+use crate::ports::{Board, Files, Seat, ports, watch};
 use crate::schedule::Schedule;
 use crate::sim::Sim;
 use crate::spec::{name, spec};
@@ -372,6 +372,11 @@ impl<'a> Driver<'a> {
             let at = world.now + 1000;
             world.hosts[host].kill_agent(AgentState::Until(at));
             return;
+        };
+        let agent = if self.schedule.tls {
+            agent.with_etcd_certificates(Arc::new(Files(seat.clone())))
+        } else {
+            agent
         };
         self.sim.set_agent(host, Some(agent.clone()));
         // The agent's socket exists before its first observation, and a waiting gate asks at once.

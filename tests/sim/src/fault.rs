@@ -105,6 +105,10 @@ pub enum Fault {
     ForgesCancel(usize),
     /// The version with this number in `VERSIONS` starts on no host, until people repair it.
     BreakVersion(usize),
+    /// Somebody installs certificate files here with which etcd cannot work, until `Mend`.
+    BadFiles(usize),
+    /// Somebody installs other authorities for etcd here.
+    NewAuthorities(usize),
     /// Typed here: set the number of members.
     SetSize(usize, usize),
     /// Typed here: order that node out.

@@ -82,12 +82,17 @@ pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
         Fault::FillsUp => sim.world().fill_up(),
         Fault::RestartByOthers(host) => sim.world().restart_by_others(*host),
         Fault::BreakVersion(number) => sim.world().broken_version = VERSIONS.get(*number).copied(),
+        Fault::BadFiles(host) => sim.world().install_bad_files(*host),
+        Fault::NewAuthorities(host) => sim.world().hosts[*host].tls.authorities += 1,
         Fault::Clock(host, ms) => set_skew(sim, *host, *ms),
         Fault::Mend => {
             network(sim, fault);
             sim.world().forger = None;
             let hosts = sim.world().hosts.len();
-            (0..hosts).for_each(|host| configure(sim, host, |h| h.differs = false));
+            for host in 0..hosts {
+                configure(sim, host, |h| h.differs = false);
+                sim.world().hosts[host].tls.mend();
+            }
         }
         Fault::Widen(host) => configure(sim, *host, |h| h.narrow = false),
         Fault::Cut(..) | Fault::Isolate(_) | Fault::Noise(..) => network(sim, fault),

@@ -5,6 +5,8 @@ use crate::rng::Rng;
 use crate::world::{Broken, Call, How, Weather};
 
 /// One run of the simulator.
+// Each is a setting of its own.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone)]
 pub struct Schedule {
     /// The source of all random choices.
@@ -29,6 +31,8 @@ pub struct Schedule {
     pub newcomers: usize,
     /// Whether the members' data is compared often, and one that differs is rebuilt.
     pub repairs: bool,
+    /// Whether etcd serves clients over TLS.
+    pub tls: bool,
 }
 
 /// One schedule in this many is long.
@@ -49,6 +53,7 @@ impl Schedule {
             keeps: None,
             newcomers: 0,
             repairs: false,
+            tls: false,
         }
     }
 

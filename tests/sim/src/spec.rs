@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use etcd_agent::model::{ClusterName, EtcdSpec, NodeName, RepairSpec, Retention, SizeSource, Spec};
+use etcd_agent::model::{ClusterName, EtcdSpec, NodeName, RepairSpec, Retention, SizeSource, Spec, TlsFiles};
 
 use crate::schedule::Schedule;
 use crate::world::address;
@@ -24,6 +24,16 @@ fn keeps(count: usize) -> Retention {
         yearly: 0,
         count,
         ..Retention::default()
+    }
+}
+
+/// The certificate files of etcd, the same paths on all hosts.
+fn files() -> TlsFiles {
+    let path = |name: &str| PathBuf::from("/etc/etcd/tls").join(name);
+    TlsFiles {
+        cert_file: path("node.crt"),
+        key_file: path("node.key"),
+        ca_file: path("ca.crt"),
     }
 }
 
@@ -48,7 +58,7 @@ pub fn spec(schedule: &Schedule, host: usize) -> Option<Spec> {
             client_port: 2379,
             plain_client_port: None,
             peer_port: 2380,
-            client_tls: None,
+            client_tls: schedule.tls.then(files),
             peer_tls: None,
             binary: None,
             versions_dir: "/opt".into(),

@@ -40,7 +40,9 @@ pub fn goal(sim: &Sim, schedule: &Schedule) -> bool {
     let others = world.hosts.iter().all(|h| {
         h.server.is_none() || h.assignment.is_none() || h.dir.as_ref().is_some_and(|d| d.cluster == cluster)
     });
-    if !whole || !others || world.no_space {
+    // etcd reads its authorities only when it starts.
+    let trusts = |h: &crate::world::Host| h.server.as_ref().is_none_or(|s| s.trusts == h.tls.authorities);
+    if !whole || !others || world.no_space || schedule.tls && !world.hosts.iter().all(trusts) {
         return false;
     }
     let number = world.next_write;

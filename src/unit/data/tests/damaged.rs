@@ -28,6 +28,7 @@ fn c11_damaged_only_when_etcd_says_so_and_reading_it_finds_the_same() {
         log: false,
         base: false,
         process: None,
+        tls: false,
     };
     let damaged = damaged_log(log_damaged);
     let report = damaged.ask(failed.clone());
@@ -79,6 +80,7 @@ fn c11_damaged_only_when_etcd_says_so_and_reading_it_finds_the_same() {
         log: false,
         base: false,
         process: None,
+        tls: false,
     });
     assert_eq!(
         (report.data, report.last_words),
@@ -96,6 +98,7 @@ fn c11_nothing_is_judged_while_etcd_has_its_database_open() {
         log: false,
         base: false,
         process: None,
+        tls: false,
     };
     assert_eq!(world.ask(failed.clone()).data, present(OLD));
     drop(held);
@@ -158,6 +161,7 @@ fn c10d_an_empty_directory_on_another_device_is_unknown_and_not_lost() {
                 log: false,
                 base: false,
                 process: None,
+                tls: false,
             },
         };
         world.owner.answer(&file, false)

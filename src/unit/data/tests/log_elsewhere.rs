@@ -142,6 +142,7 @@ fn a_log_on_a_disk_that_is_not_mounted_is_unknown_and_not_lost() {
             log: false,
             base: false,
             process: None,
+            tls: false,
         },
     };
     world.owner.mounts.1.clone_from(&mounted);
@@ -337,6 +338,7 @@ fn a_restore_is_finished_after_a_death_at_each_step() {
         log: false,
         base: false,
         process: None,
+        tls: false,
     };
     for after in 1..=4 {
         let world = with_data(OLD);

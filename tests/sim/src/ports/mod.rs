@@ -3,6 +3,7 @@
 mod backups;
 mod board;
 mod etcd;
+mod files;
 mod peers;
 mod seat;
 mod service;
@@ -18,6 +19,7 @@ use etcd_agent::ports::ObjectStore;
 use crate::sim::Sim;
 
 pub use board::{Board, watch};
+pub use files::Files;
 pub use seat::Seat;
 
 /// All ports of one run, and the board on which the statuses of its peers arrive.

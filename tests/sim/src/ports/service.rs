@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use etcd_agent::model::{BaseEtcd, DataState, EtcdSpec, EtcdVersion, Fact, InForce, UnitState, member_id_of};
+use etcd_agent::model::{
+    BaseEtcd, DataState, EtcdSpec, EtcdVersion, Fact, InForce, TlsFiles, UnitState, member_id_of,
+};
 use etcd_agent::ports::{AgentHandle, DataReport, DataRequest, PortError, PortResult, ServiceManager};
 
 use super::Seat;
@@ -182,6 +184,7 @@ impl ServiceManager for Service {
                     version: Some(host.packaged),
                 }),
                 process: None,
+                tls: host.tls_findings(request),
                 v2_entries: Some(host.dir.as_ref().is_some_and(|dir| dir.v2)),
             }
         };
@@ -196,6 +199,10 @@ impl ServiceManager for Service {
 
     async fn base_etcd(&self, _spec: &EtcdSpec) -> Option<String> {
         Some(self.0.sim.world().hosts[self.0.host].packaged.to_string())
+    }
+
+    fn tls_stamp(&self, _sets: &[TlsFiles]) -> Option<String> {
+        Some(self.0.sim.world().hosts[self.0.host].tls.changes.to_string())
     }
 
     fn knows_mount(&self) -> bool {

@@ -9,6 +9,7 @@ use etcd_agent::model::{
 };
 
 use super::broken::{Broken, Call, How};
+use super::certificate_files::CertificateFiles;
 use super::raft::{Dir, Server};
 use super::space::Database;
 
@@ -100,6 +101,8 @@ pub struct Host {
     pub differs: bool,
     /// True while its `cluster.nodes` lacks the newcomers.
     pub narrow: bool,
+    /// Its certificate files.
+    pub tls: CertificateFiles,
     /// A restore is typed as soon as its agent runs.
     pub asks_at_once: bool,
     /// Counts crossings of a port.
@@ -208,6 +211,7 @@ impl Host {
             broken_calls: Vec::new(),
             differs: false,
             narrow: false,
+            tls: CertificateFiles::default(),
             asks_at_once: false,
             crossings: 0,
             reinstalled: 0,

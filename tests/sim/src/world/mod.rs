@@ -2,6 +2,7 @@
 //! the invariants that hold in all of it (design §7).
 
 mod broken;
+mod certificate_files;
 mod check;
 mod cluster;
 mod differs;
@@ -14,6 +15,7 @@ mod quarantine;
 pub mod raft;
 mod space;
 mod store;
+mod tls_files;
 mod unit;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -237,7 +239,7 @@ impl World {
 
     /// The host that a peer URL leads to.
     pub fn host_at(&self, url: &str) -> Option<usize> {
-        let address = url.strip_prefix("http://")?.rsplit_once(':')?.0;
+        let address = url.split_once("://")?.1.rsplit_once(':')?.0;
         let number: usize = address.rsplit('.').next()?.parse().ok()?;
         number.checked_sub(1).filter(|host| *host < self.hosts.len())
     }

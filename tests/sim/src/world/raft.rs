@@ -250,6 +250,8 @@ pub struct Server {
     pub exit: Option<i32>,
     /// The version of etcd.
     pub version: EtcdVersion,
+    /// The authorities in its files when it started.
+    pub trusts: u32,
 }
 
 impl Server {
@@ -268,6 +270,7 @@ impl Server {
             serves_at: None,
             exit: None,
             version,
+            trusts: 0,
         }
     }
 }

@@ -111,6 +111,7 @@ impl World {
     /// Restarts `etcd.service` for its agent.
     pub fn restart_unit(&mut self, host: usize) {
         self.check_alone_down(host);
+        self.check_files(host);
         let now = self.now;
         self.tell(|w| format!("{} restarts etcd", w.hosts[host].name));
         self.hosts[host].disturbed = Some(now);
@@ -362,7 +363,10 @@ impl World {
         let version = h.etcd_version();
         let Some(dir) = &h.dir else { return };
         h.begun = Some(dir.member);
-        h.server = Some(Server::new(dir, hosts, now, patience, vouched, version));
+        h.server = Some(Server {
+            trusts: h.tls.authorities,
+            ..Server::new(dir, hosts, now, patience, vouched, version)
+        });
         h.unit = Phase::Runs;
         h.pid += 1;
         let (member, cluster, log) = (dir.member, dir.cluster, dir.log.len());

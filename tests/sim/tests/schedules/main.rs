@@ -25,5 +25,6 @@ mod scenarios;
 mod silent;
 mod space;
 mod stops;
+mod tls_files;
 mod unknown;
 mod upgrades;

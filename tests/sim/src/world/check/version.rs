@@ -36,6 +36,10 @@ impl World {
             self.saw("event", "a version of etcd does not start");
             return false;
         }
+        if self.hosts[host].tls.are_bad() {
+            self.saw("event", "an etcd does not start with its certificate files");
+            return false;
+        }
         let Some(of_cluster) = self.truths.get(&cluster).and_then(|truth| truth.version) else {
             return true;
         };
