@@ -1,73 +1,11 @@
 //! The agent is killed at every step of its work, without effect on etcd: S40.
 
-use std::collections::BTreeSet;
-
 use crate::common::{
     DATA, SOON, agent, assert_value, backups, clusters_ever, deb, etcd_pids, follower, formed, kill_etcd,
     member_ids, others, put, status, wait_status,
 };
+use crate::killer::Killers;
 use etcd_agent_lab::{Host, Lab, wait_for, wait_until};
-
-/// Follows the journal of the agent on its host from a cursor on, and kills the agent as soon as it logs a
-/// decision: for each kind of decision once, at its first occurrence. At that time the agent has carried out
-/// the decision completely, partly or not at all.
-const KILLER: &str = r#"
-seen=" "
-journalctl --follow --no-tail --after-cursor="$1" --output=cat --output-fields=ETCD_AGENT_DECISION \
-    _SYSTEMD_UNIT=etcd-agent.service |
-while read -r decision; do
-    case "$seen" in *" $decision "*) continue ;; esac
-    seen="$seen$decision "
-    until read -r pid </sys/fs/cgroup/system.slice/etcd-agent.service/cgroup.procs && kill -KILL "$pid"; do
-        sleep 0.02
-    done 2>/dev/null
-    echo "killed at $decision"
-done
-"#;
-
-fn killer_on(host: &Host) {
-    let last = host
-        .sh("journalctl --lines=1 --output=export | sed -n 's/^__CURSOR=//p'")
-        .unwrap()
-        .ok()
-        .unwrap();
-    let argv = [
-        "systemd-run",
-        "--quiet",
-        "--unit=killer",
-        "sh",
-        "-c",
-        KILLER,
-        "sh",
-        last.text(),
-    ];
-    host.exec(&argv).unwrap().ok().unwrap();
-}
-
-/// The decisions at which the killer has killed the agent so far.
-fn killed_at(host: &Host) -> BTreeSet<String> {
-    let said = host.journal("killer").unwrap();
-    let kills = said.lines().filter_map(|line| line.split_once("killed at "));
-    let decisions = kills.map(|(_, decision)| decision.trim().to_owned());
-    // systemd names the unit by its script.
-    decisions
-        .filter(|text| text.chars().all(|c| c == '-' || c.is_ascii_lowercase()))
-        .collect()
-}
-
-/// Waits until each of these decisions was interrupted on some host, then stops the killers.
-fn all_killed_at(lab: &Lab, wanted: &[&str]) {
-    wait_until("a kill at every step", SOON, || {
-        let all: BTreeSet<String> = lab.hosts().iter().flat_map(killed_at).collect();
-        let missing: Vec<_> = wanted.iter().filter(|w| !all.contains(**w)).collect();
-        anyhow::ensure!(missing.is_empty(), "not yet at {missing:?}, but at {all:?}");
-        Ok(true)
-    })
-    .unwrap();
-    for host in lab.hosts() {
-        host.systemctl(&["stop", "killer"]).unwrap().ok().unwrap();
-    }
-}
 
 /// The number of etcd starts on a host. A restart of the agent must not increase it.
 fn starts(host: &Host) -> usize {
@@ -83,9 +21,7 @@ fn s40_agent_killed_at_every_step_of_forming() {
     let lab = Lab::builder("s40-form").hosts(3).package(&deb()).boot().unwrap();
     lab.s3().start().unwrap();
     lab.configure(|_, _| ()).unwrap();
-    for host in lab.hosts() {
-        killer_on(host);
-    }
+    let killers = Killers::on(&lab, "killer");
     // The test does not wait for the jobs: the killer may act before the agent has sent READY=1 to systemd.
     for host in lab.hosts() {
         host.systemctl(&["restart", "--no-block", "etcd-agent"])
@@ -110,7 +46,7 @@ fn s40_agent_killed_at_every_step_of_forming() {
         "start-etcd",
         "backup",
     ];
-    all_killed_at(&lab, &wanted);
+    killers.all_at(&wanted);
     assert_eq!(clusters_ever(&lab).len(), 1, "one cluster ever");
     for host in lab.hosts() {
         assert_eq!(starts(host), 1, "{}: etcd was started once", host.name());
@@ -129,9 +65,7 @@ fn s40_agent_killed_at_every_step_of_healing() {
     let (cluster, before) = member_ids(&lab, victim).unwrap();
     let load = lab.start_load("k").unwrap();
     load.wait_for(50, SOON).unwrap();
-    for host in lab.hosts() {
-        killer_on(host);
-    }
+    let killers = Killers::on(&lab, "killer");
     victim.wipe(DATA).unwrap();
     kill_etcd(victim);
     wait_until("the member to be replaced", SOON, || {
@@ -154,7 +88,7 @@ fn s40_agent_killed_at_every_step_of_healing() {
         "start-etcd",
         "promote",
     ];
-    all_killed_at(&lab, &wanted);
+    killers.all_at(&wanted);
     load.wait_for(50, SOON).unwrap();
     load.stop().unwrap().verify_all(&lab).unwrap();
     assert_eq!(
@@ -178,9 +112,7 @@ fn s40_agent_killed_in_backup_and_at_every_step_of_a_restore() {
     let pids = etcd_pids(lab.hosts());
     let load = lab.start_load("k").unwrap();
     load.wait_for(50, SOON).unwrap();
-    for host in lab.hosts() {
-        killer_on(host);
-    }
+    let killers = Killers::on(&lab, "killer");
 
     // Killed during a backup: the requesting command gets an error, and the next backup is complete.
     let first = backups(&lab).len();
@@ -229,7 +161,7 @@ fn s40_agent_killed_in_backup_and_at_every_step_of_a_restore() {
         "clear-gate",
         "start-etcd",
     ];
-    all_killed_at(&lab, &wanted);
+    killers.all_at(&wanted);
     assert_value(&lab, n1, "kept", "by the backup");
     assert_value(&lab, n1, "later", "");
     for host in lab.hosts() {

@@ -2,7 +2,8 @@
 //! a time.
 
 use crate::common::{SOON, all_run, deb, etcd_pids};
-use etcd_agent_lab::{Host, Lab};
+use crate::down_times::{now, one_at_a_time};
+use etcd_agent_lab::Lab;
 
 /// Packs the installed package of etcd again, as a newer one.
 const REPACK: &str = r#"set -e
@@ -37,7 +38,7 @@ fn s51_a_package_upgraded_on_all_hosts_at_once_takes_one_member_at_a_time() {
 fn newer_packages_are_installed(lab: &Lab) {
     lab.each(|host| host.sh(REPACK)?.ok().map(drop)).unwrap();
     let before = etcd_pids(lab.hosts());
-    let since = format!("@{}", now_us(&lab.hosts()[0]) / 1_000_000);
+    let since = now(lab);
     let install =
         "DEBIAN_FRONTEND=noninteractive apt-get install --yes --allow-downgrades /root/etcd-server.deb";
     lab.each(|host| host.sh(install)?.ok().map(drop)).unwrap();
@@ -47,63 +48,24 @@ fn newer_packages_are_installed(lab: &Lab) {
         after.iter().all(|(node, pid)| before.get(node) != Some(pid)),
         "{before:?} {after:?}"
     );
-    one_at_a_time(lab, &since);
+    each_once(lab, &since);
 }
 
 /// Another binary on all hosts in the same second, and nobody restarts etcd: the agents do.
 fn a_binary_replaced_on_all_hosts_at_once_is_rolled_out(lab: &Lab) {
-    let since = format!("@{}", now_us(&lab.hosts()[0]) / 1_000_000);
+    let since = now(lab);
     let replace = "cp /opt/etcd-v3.5.35/etcd /usr/bin/etcd.new && mv /usr/bin/etcd.new /usr/bin/etcd";
     lab.each(|host| host.sh(replace)?.ok().map(drop)).unwrap();
     all_run(lab, "3.5.35");
     lab.wait_healthy(3, SOON).unwrap();
-    one_at_a_time(lab, &since);
+    each_once(lab, &since);
 }
 
 /// Each etcd went down once since then, and no two of them at one moment.
-fn one_at_a_time(lab: &Lab, since: &str) {
-    let mut down: Vec<(String, String, &str)> = lab
-        .hosts()
-        .iter()
-        .map(|host| {
-            let (from, to) = down_between(host, since);
-            (from, to, host.name())
-        })
-        .collect();
-    down.sort_unstable();
-    for pair in down.windows(2) {
-        let [(_, up, one), (stopped, _, other)] = pair else {
-            panic!("two intervals")
-        };
-        assert!(up <= stopped, "{other} went down before {one} was up: {down:?}");
-    }
-}
-
-fn now_us(host: &Host) -> u64 {
-    let now = host.sh("date +%s%6N").unwrap().ok().unwrap();
-    now.text().parse().unwrap()
-}
-
-/// When etcd got its SIGTERM, and when it served again, by its own log. The hosts have one clock, and etcd
-/// writes all times in one form, so that they can be compared as text.
-fn down_between(host: &Host, since: &str) -> (String, String) {
-    let journal = host
-        .journalctl(&["-u", "etcd", "--since", since, "-o", "cat"])
-        .unwrap();
-    let lines: Vec<serde_json::Value> = journal
-        .lines()
-        .filter_map(|line| serde_json::from_str(line).ok())
-        .collect();
-    let time = |message: &str, after: &str| -> String {
-        let said = |line: &&serde_json::Value| {
-            let text = line["msg"].as_str().unwrap_or_default();
-            text.contains(message) && line["ts"].as_str() > Some(after)
-        };
-        let found = lines.iter().find(said).and_then(|line| line["ts"].as_str());
-        let found = found.unwrap_or_else(|| panic!("no {message:?} on {}:\n{journal}", host.name()));
-        found.to_owned()
-    };
-    let stopped = time("received signal; shutting down", "");
-    let served = time("ready to serve client requests", &stopped);
-    (stopped, served)
+fn each_once(lab: &Lab, since: &str) {
+    let times = one_at_a_time(lab, since);
+    assert!(
+        times.len() == 3 && times.values().all(|count| *count == 1),
+        "{times:?}"
+    );
 }

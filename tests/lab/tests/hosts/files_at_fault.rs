@@ -1,0 +1,110 @@
+//! Certificate files with which etcd cannot work: found before it is restarted with them. Called by a test that has
+//! three members over TLS.
+
+use std::time::Duration;
+
+use crate::common::{SOON, agent, etcd_pid, etcd_pids, holds_for, kill_etcd, reason_now, status};
+use etcd_agent_lab::{Host, Lab, wait_until};
+
+/// The tables of the files, in a file of their own.
+pub(crate) const TABLES: &str = "/etc/etcd-agent/config.d/50-etcd-tls.toml";
+const DIR: &str = "/etc/etcd/tls";
+
+fn sh(host: &Host, script: &str) {
+    host.sh(script).unwrap().ok().unwrap();
+}
+
+/// Reloads the agent once it runs: a killer may just have killed it.
+pub(crate) fn reload(host: &Host) {
+    wait_until("the agent to reload", SOON, || {
+        host.systemctl(&["reload", "etcd-agent"])?.ok()?;
+        Ok(true)
+    })
+    .unwrap();
+}
+
+/// Waits until the agent names this file and this fault.
+fn wait_found(host: &Host, file: &str, fault: &str) {
+    wait_until(&format!("the fault of {file}"), SOON, || {
+        let found = reason_now(host, "tls-files-unusable")?.unwrap_or_default();
+        Ok(found.contains(&format!("{DIR}/{file}")) && found.contains(fault))
+    })
+    .unwrap();
+}
+
+fn wait_good(host: &Host) {
+    wait_until("the files to be good", SOON, || {
+        let reasons = status(host)?["decision"]["reasons"].to_string();
+        Ok(!reasons.contains("tls-files-unusable"))
+    })
+    .unwrap();
+}
+
+pub(crate) fn a_member_is_not_restarted_into_files_that_do_not_work(lab: &Lab, tables: &str) {
+    let n1 = lab.host(1).unwrap();
+    sh(n1, &format!("cp -a {DIR} /root/tls"));
+    let good = |file: &str| sh(n1, &format!("cp -a /root/tls/{file} {DIR}/{file}"));
+    let before = etcd_pids(lab.hosts());
+
+    // Faults of files under the same path.
+    sh(n1, &format!("head -c 200 /dev/urandom > {DIR}/ca.crt"));
+    wait_found(n1, "ca.crt", "cannot use the certificate");
+    good("ca.crt");
+    wait_good(n1);
+    sh(n1, &format!("chmod 0600 {DIR}/node.key"));
+    // Only its rights have changed, so the agent has to be made to look.
+    sh(n1, &format!("touch {DIR}/node.key"));
+    wait_found(n1, "node.key", "etcd's user may not read it");
+
+    // An operator's order waits, and is carried out once the file is good.
+    let late = agent(n1, &["restart", "n1", "--timeout", "10s"]);
+    assert_ne!(late.code, 0, "{}", late.stdout);
+    holds_for("no etcd to be restarted", Duration::from_secs(3), || {
+        etcd_pids(lab.hosts()) == before
+    });
+    let checked = agent(n1, &["status"]).stdout;
+    assert!(checked.contains("tls-files-unusable"), "{checked}");
+    good("node.key");
+    wait_until("the ordered restart", SOON, || {
+        Ok(before.get("n1") != Some(&etcd_pid(n1)))
+    })
+    .unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+
+    // Another path. A crash brings etcd back with the files of before.
+    let before = etcd_pids(lab.hosts());
+    let moved = tables.replace(&format!("{DIR}/node.key"), &format!("{DIR}/next.key"));
+    assert_ne!(moved, tables);
+    n1.write_file(TABLES, moved.as_bytes(), "0644", "root:root")
+        .unwrap();
+    let check = agent(n1, &["config", "check"]).ok().unwrap();
+    assert!(
+        check.stderr.contains("next.key: it is not there"),
+        "{}",
+        check.stderr
+    );
+    reload(n1);
+    wait_found(n1, "next.key", "it is not there");
+    holds_for("no etcd to be restarted", Duration::from_secs(3), || {
+        etcd_pids(lab.hosts()) == before
+    });
+    let crashed = kill_etcd(n1);
+    wait_until("etcd to come back", SOON, || {
+        let pid = etcd_pid(n1);
+        Ok(pid != 0 && pid != crashed)
+    })
+    .unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    let pid = etcd_pid(n1);
+    sh(n1, &format!("cp -a {DIR}/node.key {DIR}/next.key"));
+    wait_until("the restart with the other file", SOON, || {
+        let now = etcd_pid(n1);
+        let environ = n1
+            .sh("tr '\\0' '\\n' < /proc/$(systemctl show -P MainPID etcd)/environ")?
+            .stdout;
+        Ok(now != 0 && now != pid && environ.contains("ETCD_KEY_FILE=/etc/etcd/tls/next.key"))
+    })
+    .unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    wait_good(n1);
+}
