@@ -12,6 +12,8 @@ mod circles;
 mod documentation;
 #[path = "layering/forbidden.rs"]
 mod forbidden;
+#[path = "layering/locks.rs"]
+mod locks;
 #[path = "layering/sizes.rs"]
 mod sizes;
 #[path = "layering/sources.rs"]
