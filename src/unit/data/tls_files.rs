@@ -10,8 +10,8 @@ use crate::adapters::tls::{Fits, unusable};
 use crate::model::{Spec, TlsFiles, TlsFinding, TlsUse, Transport};
 use crate::unit::apply::allow::written_transport;
 
-/// Places that `etcd-agent-data.service` cannot see, whoever may read them (`InaccessiblePaths=`), and the credentials
-/// of other units. Nothing is found in files there.
+/// Places that `etcd-agent-data.service` cannot see even where etcd's user may read them
+/// (`InaccessiblePaths=`), and the credentials of other units. Nothing is found in files there.
 const HIDDEN: [&str; 3] = [
     "/etc/etcd-agent/secret",
     "/etc/etcd-agent/tls",
