@@ -43,6 +43,7 @@ pub(crate) mod testing;
 mod time;
 mod tls_files;
 mod transport;
+mod v2;
 mod verification;
 pub mod visible;
 mod vitals;
@@ -109,5 +110,6 @@ pub use stop::{
 pub use time::{SteadyMs, UnixMs};
 pub use tls_files::{TlsFinding, TlsUse, TlsView};
 pub use transport::{Over, Transport, TransportView};
+pub use v2::{V2Key, V2Names, WITHOUT_V2};
 pub use verification::{Fingerprint, KvHash, Verified, VerifyView};
 pub use vitals::Vitals;

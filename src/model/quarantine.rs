@@ -46,6 +46,9 @@ pub enum QuarantineOrder {
         /// Only check whether the cluster can be moved.
         #[serde(default)]
         dry_run: bool,
+        /// Carry the keys of etcd's v2 API into those of v3 first. Without it a cluster that has any is not moved.
+        #[serde(default)]
+        include_v2: bool,
     },
     /// End it. The data of an epoch that was opened by a move is compared with the backup first.
     End {
@@ -63,6 +66,9 @@ pub struct QuarantineView {
     /// What was compared, one line; empty if nothing was.
     #[serde(default)]
     pub compared: String,
+    /// The number of keys of etcd's v2 API that are, or would be, carried into v3.
+    #[serde(default)]
+    pub v2_keys: usize,
 }
 
 #[cfg(test)]

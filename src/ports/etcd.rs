@@ -1,11 +1,13 @@
 //! etcd, as seen from this node.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
 use crate::model::{
-    AlarmKind, EtcdStatus, EtcdVersion, Fingerprint, MemberId, MemberList, NodeName, Past, Revision, TlsFiles,
+    AlarmKind, EtcdStatus, EtcdVersion, Fingerprint, MemberId, MemberList, NodeName, Past, Revision,
+    TlsFiles, V2Key,
 };
 
 use super::{ByteStream, PortError, PortResult, WatchStream};
@@ -110,5 +112,19 @@ pub trait Etcd: Send + Sync {
     /// returns that as an error.
     async fn fingerprint(&self, _revision: Revision, _hash: bool) -> PortResult<Fingerprint> {
         Err(PortError::Permanent("this etcd cannot count keys".to_owned()))
+    }
+    /// The keys of the v2 API with everything that was acknowledged before the call, those below the `hidden` names
+    /// included; `None` if this member does not serve that API, which is the default.
+    async fn v2_keys(&self, _hidden: &BTreeSet<String>) -> PortResult<Option<Vec<V2Key>>> {
+        Ok(None)
+    }
+    /// The value of a key, and whether it has a lease; read through quorum. By default it cannot be read.
+    async fn value(&self, _key: &str) -> PortResult<Option<(Vec<u8>, bool)>> {
+        Err(PortError::Permanent("this etcd reads no keys".to_owned()))
+    }
+    /// Puts a key that does not exist, with a lease of its own if it has a TTL. Does nothing if it exists. By default
+    /// it cannot.
+    async fn create(&self, _key: &V2Key) -> PortResult<()> {
+        Err(PortError::Permanent("this etcd puts no keys".to_owned()))
     }
 }

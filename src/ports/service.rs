@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use crate::model::{
     BackupId, BaseEtcd, ClusterId, DataState, Epoch, EtcdSpec, EtcdVersion, Fact, Fingerprint, InForce,
-    LastWords, MemberId, NodeName, Revision, TlsFiles, TlsFinding, UnitState,
+    LastWords, MemberId, NodeName, Revision, TlsFiles, TlsFinding, UnitState, V2Names,
 };
 
 use super::{PortError, PortResult};
@@ -39,6 +39,9 @@ pub enum DataRequest {
         /// True if the certificate files with which etcd may be started are to be read.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         tls: bool,
+        /// True if the keys of etcd's v2 API are to be looked for.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        v2_keys: bool,
     },
     /// Restore a snapshot file next to the data directory; nothing is replaced.
     Stage {
@@ -111,6 +114,9 @@ pub struct DataReport {
     /// for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Vec<TlsFinding>>,
+    /// What the disk says of the keys of etcd's v2 API, if the request asked for them and the log could be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub v2_keys: Option<V2Names>,
 }
 
 /// What was found out about the process of etcd.

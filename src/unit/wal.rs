@@ -8,6 +8,7 @@ pub(super) mod check;
 #[cfg(test)]
 mod testing;
 pub(super) mod v2;
+pub(super) mod v2_keys;
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};

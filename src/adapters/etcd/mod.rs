@@ -2,14 +2,17 @@
 
 mod channel;
 mod errors;
+mod kv;
 mod local;
 mod probe;
 mod proto;
+mod v2;
 mod watch;
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -24,7 +27,7 @@ use tonic_prost::ProstCodec;
 
 use crate::model::{
     AlarmKind, ClusterId, EtcdStatus, EtcdVersion, Fingerprint, KvHash, Member, MemberId, MemberList,
-    NodeName, Past, RaftTerm, Revision, TlsFiles, Watched,
+    NodeName, Past, RaftTerm, Revision, TlsFiles, V2Key, Watched,
 };
 use crate::ports::{ByteStream, Etcd, PortError, PortResult, WatchStream};
 
@@ -430,5 +433,20 @@ impl Etcd for LocalEtcd {
         // For a lease that does not exist, etcd answers with a TTL of -1.
         let there = answer.ttl() >= 0 && answer.granted_ttl() > 0;
         Ok(there.then(|| answer.granted_ttl()))
+    }
+
+    async fn v2_keys(&self, hidden: &BTreeSet<String>) -> PortResult<Option<Vec<V2Key>>> {
+        // Through quorum: this member then knows everything that was acknowledged before.
+        self.read_value("\0").await?;
+        let tls = self.connector.tls().map_err(PortError::Permanent)?;
+        v2::keys(&self.connector.url(), tls, hidden).await
+    }
+
+    async fn value(&self, key: &str) -> PortResult<Option<(Vec<u8>, bool)>> {
+        self.read_value(key).await
+    }
+
+    async fn create(&self, key: &V2Key) -> PortResult<()> {
+        self.put_new(key).await
     }
 }

@@ -259,6 +259,7 @@ mod tests {
                     base: false,
                     process: None,
                     tls: false,
+                    v2_keys: false,
                 },
                 within * 9,
             ),

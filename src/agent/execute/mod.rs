@@ -72,6 +72,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
                 base,
                 process,
                 tls: agent.tls_stamp(assigned.as_ref()).is_some(),
+                v2_keys: false,
             };
             agent.ask_owner(&request, within, |_| Ok(())).await.map(drop)
         }

@@ -223,6 +223,7 @@ mod tests {
                 drift: Fact::Known(vec!["x".into()]),
             }),
             tls: None,
+            v2_keys: None,
         };
         let mut data = LocalData::default();
         data.take_report(&report(6), &unit(7, 1), SteadyMs(1));
@@ -246,6 +247,7 @@ mod tests {
             base: None,
             process: None,
             tls: Some(Vec::new()),
+            v2_keys: None,
         };
         let mut data = LocalData::default();
         assert_eq!(data.tls(None), TlsView::default(), "there are none");

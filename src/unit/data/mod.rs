@@ -77,7 +77,7 @@ impl Owner {
 
     /// Carries out the request and reports the state afterwards, whether or not it worked.
     pub(crate) fn answer(&self, file: &RequestFile, done_before: bool) -> ReportFile {
-        let error = if done_before {
+        let mut error = if done_before {
             None
         } else {
             self.carry_out(&file.request).err()
@@ -109,6 +109,15 @@ impl Owner {
         let log = matches!(file.request, DataRequest::Inspect { log: true, .. });
         // etcd may have been about to write when it was read. The agent asks again.
         let v2_entries = log.then(|| wal::v2::holds_v2(&self.dirs.log(), &self.dirs.snap()).ok());
+        let v2_keys = matches!(file.request, DataRequest::Inspect { v2_keys: true, .. })
+            .then(|| wal::v2_keys::names(&self.dirs.log(), &self.dirs.snap()));
+        let v2_keys = v2_keys.and_then(|found| match found {
+            Ok(names) => Some(names),
+            Err(why) => {
+                error.get_or_insert(format!("looking for keys of etcd's v2 API: {why}"));
+                None
+            }
+        });
         let process = match file.request {
             DataRequest::Inspect {
                 process: Some(pid), ..
@@ -140,6 +149,7 @@ impl Owner {
                     base,
                     process,
                     tls,
+                    v2_keys,
                 };
                 (Some(report), None)
             }

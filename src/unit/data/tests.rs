@@ -222,6 +222,7 @@ fn swapped_for_a_staged_restore() {
                 base: false,
                 process: None,
                 tls: false,
+                v2_keys: false,
             })
             .staged,
         Some((Epoch(2), backup()))
@@ -267,6 +268,7 @@ fn finished_after_a_crash_at_each_step() {
                 base: false,
                 process: None,
                 tls: false,
+                v2_keys: false,
             })
             .data,
         DataState::Missing
@@ -337,6 +339,7 @@ fn a_request_is_carried_out_once() {
             base: false,
             process: None,
             tls: false,
+            v2_keys: false,
         },
     };
     fs::write(
@@ -364,6 +367,7 @@ fn h08_an_etcd_that_is_too_old_is_reported() {
             base: false,
             process: None,
             tls: false,
+            v2_keys: false,
         });
         assert_eq!(report.etcd_too_old.as_deref(), expected, "{version}");
         assert_eq!(report.error, None);

@@ -38,6 +38,22 @@ pub(super) struct Request {
 /// # Errors
 /// [`WalError::Io`] when it could not be read, [`WalError::Content`] when it is damaged: nothing is known.
 pub(in crate::unit) fn holds_v2(dir: &Path, snap: &Path) -> Result<bool, WalError> {
+    let mut v2 = None;
+    let snapshot = after_snapshot(dir, snap, &mut |entry| {
+        if is_v2(&entry) {
+            v2 = v2.max(Some(entry.index));
+        }
+    })?;
+    Ok(v2.is_some_and(|index| index > snapshot))
+}
+
+/// Hands over the entries of the log, at least all after the newest snapshot that it mentions and whose file is there.
+/// Returns the index of that snapshot, 0 if there is none. An entry that is garbage is handed over as a normal one with
+/// the highest index.
+///
+/// # Errors
+/// As [`holds_v2`].
+pub(super) fn after_snapshot(dir: &Path, snap: &Path, each: &mut dyn FnMut(Entry)) -> Result<u64, WalError> {
     let snapshots = snapshots(snap)?;
     let names = names(dir)?;
     // The file in which the newest snapshot is mentioned, or one before it.
@@ -46,7 +62,7 @@ pub(in crate::unit) fn holds_v2(dir: &Path, snap: &Path) -> Result<bool, WalErro
         .iter()
         .rposition(|name| begins_at(name) <= newest)
         .unwrap_or(0);
-    let (mut snapshot, mut v2) = (0, None);
+    let mut snapshot = 0;
     let damage = read(
         dir,
         names.get(first..).unwrap_or_default(),
@@ -57,32 +73,26 @@ pub(in crate::unit) fn holds_v2(dir: &Path, snap: &Path) -> Result<bool, WalErro
                     snapshot = snapshot.max(index);
                 }
             }
-            ENTRY => {
-                if let Some(index) = v2_index(&record.data) {
-                    v2 = v2.max(Some(index));
-                }
-            }
+            ENTRY => each(Entry::decode(record.data.as_slice()).unwrap_or_else(|_| Entry {
+                kind: 0,
+                index: u64::MAX,
+                data: vec![0xff],
+            })),
             _ => {}
         },
     )?;
     match damage {
-        None => Ok(v2.is_some_and(|index| index > snapshot)),
+        None => Ok(snapshot),
         Some(why) => Err(WalError::Content(why)),
     }
 }
 
-/// The index of an entry of v2, and of one that cannot be understood.
-fn v2_index(data: &[u8]) -> Option<u64> {
-    let Ok(entry) = Entry::decode(data) else {
-        return Some(u64::MAX);
-    };
+/// True for an entry of v2, and for one that cannot be understood.
+fn is_v2(entry: &Entry) -> bool {
     if entry.kind != 0 || entry.data.is_empty() {
-        return None;
+        return false;
     }
-    match Request::decode(entry.data.as_slice()) {
-        Ok(Request { v2: None }) => None,
-        _ => Some(entry.index),
-    }
+    !matches!(Request::decode(entry.data.as_slice()), Ok(Request { v2: None }))
 }
 
 #[cfg(test)]
@@ -90,9 +100,8 @@ fn v2_index(data: &[u8]) -> Option<u64> {
 mod tests {
     use std::fs;
 
-    use super::super::testing::{append, encode, metadata_crc};
+    use super::super::testing::Log;
     use super::*;
-    use crate::model::{ClusterId, MemberId};
 
     /// A put: field 4 of `InternalRaftRequest` after its ID.
     const PUT: &[u8] = &[0x08, 0x07, 0x22, 0x02, 0x0a, 0x00];
@@ -100,6 +109,11 @@ mod tests {
     const CHANGE: &[u8] = &[0x08, 0x07, 0x10, 0x00];
     const NORMAL: i32 = 0;
     const CONF_CHANGE: i32 = 1;
+
+    fn v2(log: &Log) -> Result<bool, WalError> {
+        log.write();
+        holds_v2(&log.wal(), &log.snap())
+    }
 
     /// `etcdserverpb.Request` as 3.5 publishes a member with it: ID, method, path, value.
     fn publish() -> Vec<u8> {
@@ -111,78 +125,31 @@ mod tests {
         out
     }
 
-    struct Log {
-        dir: tempfile::TempDir,
-        file: Vec<u8>,
-        crc: u32,
-    }
-
-    impl Log {
-        fn new() -> Self {
-            let mut file = encode(ClusterId(7), MemberId(9));
-            file.truncate(file.len() - 64);
-            let crc = metadata_crc(ClusterId(7), MemberId(9));
-            let dir = tempfile::tempdir().unwrap();
-            fs::create_dir_all(dir.path().join("wal")).unwrap();
-            fs::create_dir_all(dir.path().join("snap")).unwrap();
-            Self { dir, file, crc }
-        }
-
-        fn entry(mut self, index: u64, kind: i32, data: &[u8]) -> Self {
-            let data = data.to_vec();
-            let entry = Entry { kind, index, data }.encode_to_vec();
-            append(&mut self.file, &mut self.crc, ENTRY, &entry);
-            self
-        }
-
-        /// A snapshot that the log mentions, and its file.
-        fn snapshot(mut self, index: u64, has_file: bool) -> Self {
-            let record = Snapshot { index }.encode_to_vec();
-            append(&mut self.file, &mut self.crc, SNAPSHOT, &record);
-            if has_file {
-                let name = format!("{:016x}-{index:016x}.snap", 2);
-                fs::write(self.dir.path().join("snap").join(name), "").unwrap();
-            }
-            self
-        }
-
-        fn holds_v2(&self) -> Result<bool, WalError> {
-            let mut file = self.file.clone();
-            file.extend([0; 4096]);
-            let name = "0000000000000000-0000000000000000.wal";
-            fs::write(self.dir.path().join("wal").join(name), file).unwrap();
-            holds_v2(&self.dir.path().join("wal"), &self.dir.path().join("snap"))
-        }
-    }
-
     #[test]
     fn entries_of_v2_count_until_a_snapshot_stands_for_them() {
         let young = Log::new().entry(1, CONF_CHANGE, CHANGE).entry(2, NORMAL, &[]);
         let young = young.entry(3, NORMAL, PUT);
-        assert!(!young.holds_v2().unwrap(), "etcd 3.6 wrote it all");
+        assert!(!v2(&young).unwrap(), "etcd 3.6 wrote it all");
         let old = young.entry(4, NORMAL, &publish()).entry(5, NORMAL, PUT);
-        assert!(old.holds_v2().unwrap());
-        let before = old.snapshot(3, true);
-        assert!(before.holds_v2().unwrap(), "a snapshot from before it");
-        let gone = before.snapshot(5, false);
-        assert!(gone.holds_v2().unwrap(), "a snapshot without its file");
-        let after = gone.snapshot(4, true);
-        assert!(!after.holds_v2().unwrap());
-        assert!(
-            after.entry(6, NORMAL, &publish()).holds_v2().unwrap(),
-            "a later one"
-        );
+        assert!(v2(&old).unwrap());
+        let before = old.snapshot_of(3, &[]);
+        assert!(v2(&before).unwrap(), "a snapshot from before it");
+        let gone = before.snapshot(5);
+        assert!(v2(&gone).unwrap(), "a snapshot without its file");
+        let after = gone.snapshot_of(4, &[]);
+        assert!(!v2(&after).unwrap());
+        assert!(v2(&after.entry(6, NORMAL, &publish())).unwrap(), "a later one");
     }
 
     #[test]
     fn what_cannot_be_read_is_not_known() {
         let garbage = Log::new().entry(1, NORMAL, &[0xff]);
-        assert!(garbage.holds_v2().unwrap(), "an entry that is not understood");
+        assert!(v2(&garbage).unwrap(), "an entry that is not understood");
         let mut damaged = Log::new().entry(1, NORMAL, PUT).entry(2, NORMAL, PUT);
         let at = damaged.file.len() - 40;
         damaged.file[at] ^= 1;
-        assert!(matches!(damaged.holds_v2(), Err(WalError::Content(_))));
-        fs::remove_dir_all(damaged.dir.path().join("snap")).unwrap();
-        assert!(matches!(damaged.holds_v2(), Err(WalError::Io { .. })));
+        assert!(matches!(v2(&damaged), Err(WalError::Content(_))));
+        fs::remove_dir_all(damaged.snap()).unwrap();
+        assert!(matches!(v2(&damaged), Err(WalError::Io { .. })));
     }
 }

@@ -45,7 +45,15 @@ pub(crate) fn cancel(sim: &Arc<Sim>, host: usize) {
         if let (Some(to), Some(agent)) = (again, sim.agent(host)) {
             tokio::time::sleep(LOOK).await;
             // Its outcome does not matter.
-            let _ = order(&agent, &QuarantineOrder::Begin { to, dry_run: false }).await;
+            let _ = order(
+                &agent,
+                &QuarantineOrder::Begin {
+                    to,
+                    dry_run: false,
+                    include_v2: false,
+                },
+            )
+            .await;
         }
         sim.world()
             .tell(|w| format!("   a move is cancelled on {}: {ended:?}", w.hosts[host].name));
@@ -86,7 +94,11 @@ async fn move_to(sim: &Arc<Sim>, host: usize, to: EtcdVersion) -> Result<&'stati
         return Ok("done");
     }
     let agent = sim.agent(host).ok_or("the agent does not run")?;
-    let begin = QuarantineOrder::Begin { to, dry_run: false };
+    let begin = QuarantineOrder::Begin {
+        to,
+        dry_run: false,
+        include_v2: false,
+    };
     order(&agent, &begin).await?;
     let taken = request(sim, host, OperatorRequest::Backup).await?;
     let name = taken.split_whitespace().next().unwrap_or_default();

@@ -29,6 +29,7 @@ fn c11_damaged_only_when_etcd_says_so_and_reading_it_finds_the_same() {
         base: false,
         process: None,
         tls: false,
+        v2_keys: false,
     };
     let damaged = damaged_log(log_damaged);
     let report = damaged.ask(failed.clone());
@@ -81,6 +82,7 @@ fn c11_damaged_only_when_etcd_says_so_and_reading_it_finds_the_same() {
         base: false,
         process: None,
         tls: false,
+        v2_keys: false,
     });
     assert_eq!(
         (report.data, report.last_words),
@@ -99,6 +101,7 @@ fn c11_nothing_is_judged_while_etcd_has_its_database_open() {
         base: false,
         process: None,
         tls: false,
+        v2_keys: false,
     };
     assert_eq!(world.ask(failed.clone()).data, present(OLD));
     drop(held);
@@ -162,6 +165,7 @@ fn c10d_an_empty_directory_on_another_device_is_unknown_and_not_lost() {
                 base: false,
                 process: None,
                 tls: false,
+                v2_keys: false,
             },
         };
         world.owner.answer(&file, false)

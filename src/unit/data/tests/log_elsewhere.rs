@@ -143,6 +143,7 @@ fn a_log_on_a_disk_that_is_not_mounted_is_unknown_and_not_lost() {
             base: false,
             process: None,
             tls: false,
+            v2_keys: false,
         },
     };
     world.owner.mounts.1.clone_from(&mounted);
@@ -339,6 +340,7 @@ fn a_restore_is_finished_after_a_death_at_each_step() {
         base: false,
         process: None,
         tls: false,
+        v2_keys: false,
     };
     for after in 1..=4 {
         let world = with_data(OLD);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use etcd_agent::model::{
-    BaseEtcd, DataState, EtcdSpec, EtcdVersion, Fact, InForce, TlsFiles, UnitState, member_id_of,
+    BaseEtcd, DataState, EtcdSpec, EtcdVersion, Fact, InForce, TlsFiles, UnitState, V2Names, member_id_of,
 };
 use etcd_agent::ports::{AgentHandle, DataReport, DataRequest, PortError, PortResult, ServiceManager};
 
@@ -185,6 +185,7 @@ impl ServiceManager for Service {
                 }),
                 process: None,
                 tls: host.tls_findings(request),
+                v2_keys: Some(V2Names::default()),
                 v2_entries: Some(host.dir.as_ref().is_some_and(|dir| dir.v2)),
             }
         };
