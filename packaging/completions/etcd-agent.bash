@@ -2743,7 +2743,7 @@ _etcd__agent() {
             return 0
             ;;
         etcd__agent__subcmd__move)
-            opts="-o -h --to --cancel --force --yes --dry-run --output --timeout --host --color --help"
+            opts="-o -h --to --include-v2 --cancel --force --yes --dry-run --output --timeout --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -223,6 +223,7 @@ complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand move" -l host -d '
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand move" -l color -d 'Colour the output: by default on a terminal, unless `NO_COLOR` is set' -r -f -a "auto\t'On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`'
 always\t'Always'
 never\t'Never'"
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand move" -l include-v2 -d 'Carry the keys of etcd\'s v2 API (3.4, 3.5) into v3 first; stop its clients before'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand move" -l cancel -d 'End the quarantine of a move that has not opened its epoch'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand move" -l force -d 'With --cancel: also if a node does not answer. In a moved epoch: also if the data could not be compared'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand move" -l yes -d 'Do not ask for confirmation'

@@ -29,6 +29,9 @@ pub(super) struct MoveArgs {
     /// The version, e.g. 3.4.37; every node has the whole release on disk, as /opt/etcd-v3.4.37/
     #[arg(long, value_name = "VERSION", required_unless_present = "cancel")]
     to: Option<EtcdVersion>,
+    /// Carry the keys of etcd's v2 API (3.4, 3.5) into v3 first; stop its clients before
+    #[arg(long, conflicts_with = "cancel")]
+    include_v2: bool,
     /// End the quarantine of a move that has not opened its epoch
     #[arg(long, conflicts_with = "to")]
     cancel: bool,
@@ -83,16 +86,18 @@ pub(super) async fn run(paths: &Paths, args: MoveArgs) -> Outcome {
     }
     let mut backup = None;
     if stage == Stage::Before {
-        let trial = QuarantineOrder::Begin { to, dry_run: true };
-        let _: QuarantineView = client.post("/v1/quarantine", &trial).await?;
-        let plan = plan(&seen, to);
+        let trial: QuarantineView = client
+            .post("/v1/quarantine", &begin(to, args.include_v2, true))
+            .await?;
+        let plan = plan(&seen, to, trial.v2_keys);
         if args.order.dry_run {
             return report(&args, false, None, plan);
         }
         args.yes.require(false, on_a_terminal())?;
         args.yes.confirm(&plan)?;
         note(&way_back(&seen));
-        let work = open(&client, &seen, to, &deadline, &mut progress);
+        let begin = begin(to, args.include_v2, false);
+        let work = open(&client, &seen, &begin, to, &deadline, &mut progress);
         backup = Some(wait::or_interrupted(work, FATE).await?);
     }
     let work = end(&client, to, &deadline, &mut progress);
@@ -104,6 +109,14 @@ pub(super) async fn run(paths: &Paths, args: MoveArgs) -> Outcome {
         backup,
         format!("etcd {to} runs on every member and accepts writes; {compared}"),
     )
+}
+
+fn begin(to: EtcdVersion, include_v2: bool, dry_run: bool) -> QuarantineOrder {
+    QuarantineOrder::Begin {
+        to,
+        dry_run,
+        include_v2,
+    }
 }
 
 /// What becomes of a move if the command is interrupted.
@@ -166,11 +179,17 @@ fn stage(seen: &AdminStatus, to: EtcdVersion) -> Stage {
     }
 }
 
-fn plan(seen: &AdminStatus, to: EtcdVersion) -> String {
+fn plan(seen: &AdminStatus, to: EtcdVersion, v2_keys: usize) -> String {
     let from: BTreeSet<EtcdVersion> = members(seen).filter_map(|(_, status)| running(status)).collect();
     let from: Vec<String> = from.iter().map(ToString::to_string).collect();
+    let v2 = match v2_keys {
+        0 => String::new(),
+        keys => {
+            format!("First {keys} keys of etcd's v2 API are put into v3. Their clients must have stopped.\n")
+        }
+    };
     format!(
-        "The cluster moves from etcd {} to {to}:\n  1. etcd refuses all writes on all members (quarantine), and still \
+        "The cluster moves from etcd {} to {to}:\n{v2}  1. etcd refuses all writes on all members (quarantine), and still \
          serves reads\n  2. a full backup is taken\n  3. a new epoch opens from it with etcd {to}; the old data goes into \
          the archive, and for some seconds nothing is served\n  4. the data of each member is compared with the backup, \
          and etcd accepts writes again\nKeys, their versions and revisions, leases, users and roles stay as they are.\n",
@@ -191,13 +210,16 @@ fn way_back(seen: &AdminStatus) -> String {
 async fn open(
     client: &Client,
     seen: &AdminStatus,
+    begin: &QuarantineOrder,
     to: EtcdVersion,
     deadline: &Deadline,
     progress: &mut Progress,
 ) -> Result<BackupId, Failure> {
     progress.say("etcd is put into quarantine");
-    let begin = QuarantineOrder::Begin { to, dry_run: false };
-    let _: QuarantineView = client.post("/v1/quarantine", &begin).await?;
+    let begun: QuarantineView = client.post("/v1/quarantine", begin).await?;
+    if begun.v2_keys > 0 {
+        note(&format!("{} keys of etcd's v2 API are in v3", begun.v2_keys));
+    }
     let view = wait::submit(client, &OperatorRequest::Backup).await?;
     let taken = wait::done(client, view, deadline, progress).await?;
     let name = taken.message.split_whitespace().next().unwrap_or_default();

@@ -287,7 +287,7 @@ impl AgentHandle for FakeAgent {
         self.wrote();
         Ok(QuarantineView {
             changed: true,
-            compared: String::new(),
+            ..QuarantineView::default()
         })
     }
 

@@ -3,10 +3,11 @@
 
 use crate::agent::Agent;
 use crate::agent::api::fresh;
+use crate::agent::api::refused::refused;
 use crate::model::{
     Alarm, AlarmKind, DisarmOrder, DisarmView, Fact, MemberId, NodeStatus, is_full, is_quarantine,
 };
-use crate::ports::{AgentHandle, PortError, PortResult};
+use crate::ports::{AgentHandle, PortResult};
 
 /// The raised alarms, by node, read through quorum.
 ///
@@ -43,7 +44,7 @@ pub(crate) async fn disarm(agent: &Agent, order: &DisarmOrder) -> PortResult<Dis
             let size = of_member(&statuses, alarm.member_id)
                 .and_then(|status| Some(status.etcd.known()?.db_size_bytes));
             if let Some(why) = objection(alarm, size, quota) {
-                return Err(PortError::Permanent(format!("refused: {why}")));
+                return Err(refused(why));
             }
         }
     }

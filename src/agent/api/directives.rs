@@ -7,10 +7,11 @@ use crate::model::{
     NodeOrder, NodeStatus, Observation, OperatorRequest, RestartWish, Steering,
 };
 use crate::plan;
-use crate::ports::{PortError, PortResult};
+use crate::ports::PortResult;
 
 use crate::agent::Agent;
-use crate::agent::api::fresh;
+use crate::agent::api::refused::refused;
+use crate::agent::api::{fresh, v2_keys};
 
 /// Takes the order; the register is on disk before this returns.
 ///
@@ -39,7 +40,10 @@ pub(crate) async fn direct(agent: &Agent, order: &DirectiveOrder) -> PortResult<
     if let Some(why) =
         plan::objection(&seen, &change, order.force).or_else(|| plan::upgrade_objection(&seen, &change))
     {
-        return Err(PortError::Permanent(format!("refused: {why}")));
+        return Err(refused(why));
+    }
+    if let DirectiveChange::Upgrade { to, .. } = &change {
+        v2_keys::allow_upgrade(agent, &seen, *to).await?;
     }
     let steps = plan::steps(&change);
     if order.dry_run {
@@ -60,9 +64,8 @@ pub(crate) async fn direct(agent: &Agent, order: &DirectiveOrder) -> PortResult<
         after(mine).filter(|_| !overtaken)
     })?;
     if overtaken {
-        return Err(PortError::Permanent(
-            "refused: another order for the version of etcd was given at the same moment: see `etcd-agent status`"
-                .to_owned(),
+        return Err(refused(
+            "another order for the version of etcd was given at the same moment: see `etcd-agent status`",
         ));
     }
     if changed {

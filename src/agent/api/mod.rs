@@ -10,6 +10,8 @@ mod listing;
 mod picture;
 mod quarantine;
 mod reboot_lock;
+mod refused;
 mod request;
 pub(super) mod size;
 mod stop;
+mod v2_keys;

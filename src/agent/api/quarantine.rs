@@ -1,14 +1,15 @@
 //! Begins and ends the quarantine of a move. Both are judged from looks that begin after the order.
 
 use crate::agent::Agent;
-use crate::agent::api::fresh;
+use crate::agent::api::refused::refused;
+use crate::agent::api::{fresh, v2_keys};
 use crate::agent::jobs::corruption::etcd_of;
 use crate::model::{
     CHECKS_USERS_IN_QUARANTINE, EtcdVersion, Fact, Fingerprint, Genesis, NodeName, Observation, Origin,
     QUARANTINE, QuarantineOrder, QuarantineView, is_quarantine,
 };
 use crate::plan;
-use crate::ports::{Etcd, PortError, PortResult};
+use crate::ports::{Etcd, PortResult};
 
 /// Carries out the order.
 ///
@@ -16,16 +17,21 @@ use crate::ports::{Etcd, PortError, PortResult};
 /// Permanent if it is refused; otherwise of etcd, of the store, or if no look ends in time.
 pub(crate) async fn order(agent: &Agent, order: &QuarantineOrder) -> PortResult<QuarantineView> {
     match order {
-        QuarantineOrder::Begin { to, dry_run } => begin(agent, *to, *dry_run).await,
+        QuarantineOrder::Begin {
+            to,
+            dry_run,
+            include_v2,
+        } => begin(agent, *to, *dry_run, *include_v2).await,
         QuarantineOrder::End { force } => end(agent, *force).await,
     }
 }
 
-fn refused(why: impl std::fmt::Display) -> PortError {
-    PortError::Permanent(format!("refused: {why}"))
-}
-
-async fn begin(agent: &Agent, to: EtcdVersion, dry_run: bool) -> PortResult<QuarantineView> {
+async fn begin(
+    agent: &Agent,
+    to: EtcdVersion,
+    dry_run: bool,
+    include_v2: bool,
+) -> PortResult<QuarantineView> {
     let seen = fresh::observation(agent).await?;
     if let Some(why) = plan::move_objection(&seen, to) {
         return Err(refused(why));
@@ -39,15 +45,38 @@ async fn begin(agent: &Agent, to: EtcdVersion, dry_run: bool) -> PortResult<Quar
             CHECKS_USERS_IN_QUARANTINE.0, CHECKS_USERS_IN_QUARANTINE.1
         )));
     }
-    let mut view = QuarantineView::default();
     let (member, alarm) = QUARANTINE;
-    if !dry_run && !agent.ports.etcd.alarms().await?.contains(&QUARANTINE) {
+    let raised = agent.ports.etcd.alarms().await?.contains(&QUARANTINE);
+    let has_v2 = v2_keys::may_be_there(&seen);
+    let keys = if has_v2 {
+        v2_keys::find(agent, include_v2).await?
+    } else {
+        Vec::new()
+    };
+    let mut view = QuarantineView {
+        v2_keys: keys.len(),
+        ..QuarantineView::default()
+    };
+    if !raised {
+        v2_keys::carry(agent, &keys, dry_run).await?;
+    }
+    if dry_run {
+        return Ok(view);
+    }
+    if !raised {
         agent.ports.etcd.raise(member, alarm).await?;
         tracing::warn!(
             "an operator moves the cluster to etcd {to}: it is in quarantine, and etcd refuses writes"
         );
         agent.shared.wake.notify_one();
         view.changed = true;
+    }
+    if has_v2 && let Err(why) = v2_keys::compare(agent, include_v2).await {
+        // The alarm refuses no write of the v2 API.
+        if !raised {
+            agent.ports.etcd.disarm(member, alarm).await?;
+        }
+        return Err(why);
     }
     Ok(view)
 }

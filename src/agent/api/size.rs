@@ -10,6 +10,7 @@ use crate::ports::{OrderError, PortError};
 use crate::agent::Agent;
 
 use crate::agent::api::fresh;
+use crate::agent::api::refused::refused;
 
 /// Timeout of two or three small requests. It is shorter than the command line waits for an answer.
 const WRITE: Duration = Duration::from_secs(20);
@@ -22,12 +23,12 @@ pub(crate) async fn set(agent: &Agent, order: &SizeOrder) -> Result<SizeView, Or
     let mut seen = fresh::last(agent)?;
     let before = seen.spec.size;
     if let Some(why) = objection(order, seen.spec.nodes.len()) {
-        return Err(PortError::Permanent(format!("refused: {why}")).into());
+        return Err(refused(why).into());
     }
     // Nodes with another store would not read the size there, so this node would follow it alone. If this
     // node was ordered out, the others would not follow it.
     if let Some(why) = plan::other_stores(&seen).or_else(|| plan::ordered_out(&seen)) {
-        return Err(PortError::Permanent(format!("refused: {why}")).into());
+        return Err(refused(why).into());
     }
     let place = place(agent);
     if order.dry_run {
@@ -45,7 +46,7 @@ pub(crate) async fn set(agent: &Agent, order: &SizeOrder) -> Result<SizeView, Or
             decision: Some(plan::preview(&seen)),
         });
     }
-    let place = place.map_err(|why| PortError::Permanent(format!("refused: {why}")))?;
+    let place = place.map_err(refused)?;
     let Some(store) = &agent.ports.store else {
         return Err(PortError::Permanent("no store is configured".to_owned()).into());
     };
