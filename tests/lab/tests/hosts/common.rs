@@ -185,6 +185,16 @@ pub(crate) fn assert_value(lab: &Lab, host: &Host, key: &str, value: &str) {
     .unwrap();
 }
 
+/// Runs `etcdctl` of 3.4 for the v2 API, which a cluster of 3.4 or 3.5 serves with `enable-v2`.
+pub(crate) fn etcdctl_v2(lab: &Lab, host: &Host, args: &str) -> Output {
+    let (url, tls) = (lab.client_url(host), "/etc/etcd/tls");
+    host.sh(&format!(
+        "ETCDCTL_API=2 /opt/etcd-v3.4.23/etcdctl --endpoints {url} --ca-file {tls}/ca.crt \
+         --cert-file {tls}/node.crt --key-file {tls}/node.key {args}"
+    ))
+    .unwrap()
+}
+
 /// etcd's member IDs by node name, and the cluster ID. Waits for an election to end.
 pub(crate) fn member_ids(lab: &Lab, host: &Host) -> Result<(u64, BTreeMap<String, u64>)> {
     wait_for(&format!("the members through {}", host.name()), ELECTION, || {

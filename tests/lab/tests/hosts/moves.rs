@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::common::{SOON, agent, archived, backups, etcd_pids, revision, status};
+use crate::common::{SOON, agent, archived, assert_value, backups, etcd_pids, etcdctl_v2, revision, status};
 use etcd_agent_lab::{Host, Lab, Output, wait_until};
 use serde_json::Value;
 
@@ -83,7 +83,13 @@ fn s09_a_cluster_moves_between_any_two_versions_with_all_of_its_data() {
         .package(&crate::common::deb())
         .boot()
         .unwrap();
-    lab.form().unwrap();
+    lab.s3().start().unwrap();
+    // etcd 3.7 ignores it, 3.4 serves the v2 API.
+    let settings = "[etcd.settings]\nenable-v2 = \"true\"\n";
+    lab.configure(|_, config| settings.clone_into(&mut config.extra))
+        .unwrap();
+    lab.start_agents().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
     let n1 = lab.host(1).unwrap();
     let lease = fill(&lab);
     refused_orders_change_nothing(&lab, n1);
@@ -133,8 +139,64 @@ fn s09_a_cluster_moves_between_any_two_versions_with_all_of_its_data() {
     let again: Value = serde_json::from_str(&again.stdout).unwrap();
     assert_eq!(again["changed"], false);
 
+    keys_of_the_v2_api_are_not_lost(&lab, n1);
     it_is_finished_by_the_next_run_whoever_is_killed(&lab, n1);
+    for (key, value) in V2_KEYS {
+        assert_value(&lab, n1, key, value);
+    }
+    let leased = etcdctl(&lab, &["get", "/app/expires", "-w", "json"])
+        .text()
+        .to_owned();
+    assert!(leased.contains("\"lease\""), "{leased}");
     lab.passed();
+}
+
+/// The keys of the v2 API that are carried into v3.
+const V2_KEYS: [(&str, &str); 4] = [
+    ("/app/one", "1"),
+    ("/app/expires", "soon"),
+    ("/app/_hidden/two", "2"),
+    ("/clash", "v2"),
+];
+
+/// No backup has them. Without `--include-v2`, and while v3 has another value for one of them, nothing is moved.
+fn keys_of_the_v2_api_are_not_lost(lab: &Lab, n1: &Host) {
+    let pids = etcd_pids(lab.hosts());
+    for (key, value) in V2_KEYS {
+        let ttl = if key.ends_with("expires") {
+            "--ttl 7200 "
+        } else {
+            ""
+        };
+        etcdctl_v2(lab, n1, &format!("set {ttl}{key} {value}"))
+            .ok()
+            .unwrap();
+    }
+    etcdctl(lab, &["put", "/clash", "v3"]);
+    for (args, expected) in [
+        (
+            ["--to", "3.7.3", "--yes"].as_slice(),
+            "etcd's v2 API holds 4 keys",
+        ),
+        (&["--to", "3.7.3", "--yes"], "add --include-v2"),
+        (
+            &["--to", "3.7.3", "--yes", "--include-v2"],
+            "\"/clash\" has another value in v3",
+        ),
+    ] {
+        let refused = agent(n1, &[&["move"], args].concat());
+        assert_eq!(refused.code, 4, "{args:?}: {}", refused.stderr);
+        assert!(refused.stderr.contains(expected), "{args:?}: {}", refused.stderr);
+    }
+    etcdctl(lab, &["del", "/clash"]);
+    let dry = agent(n1, &["move", "--to", "3.7.3", "--include-v2", "--dry-run"])
+        .ok()
+        .unwrap();
+    assert!(dry.stdout.contains("First 4 keys"), "{}", dry.stdout);
+    let none = etcdctl(lab, &["get", "/", "--prefix", "--keys-only"]);
+    assert_eq!(none.text().trim(), "", "nothing was carried");
+    assert_eq!(etcd_pids(lab.hosts()), pids, "nothing was restarted");
+    assert!(!in_quarantine(n1).unwrap());
 }
 
 /// Each is refused with what was found, and nothing has changed.
@@ -216,7 +278,15 @@ fn it_is_finished_by_the_next_run_whoever_is_killed(lab: &Lab, n1: &Host) {
     load.wait_for(50, SOON).unwrap();
     let (n2, n3) = (lab.host(2).unwrap(), lab.host(3).unwrap());
     let (opened, stored) = (epoch(n1), backups(lab).len());
-    let command = ["move", "--to", "3.7.3", "--yes", "--timeout", "150s"];
+    let command = [
+        "move",
+        "--to",
+        "3.7.3",
+        "--yes",
+        "--include-v2",
+        "--timeout",
+        "150s",
+    ];
     std::thread::scope(|scope| {
         let moving = scope.spawn(|| agent(n1, &command));
         wait_until("the quarantine", SOON, || in_quarantine(n2)).unwrap();

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::common::{
-    SOON, agent, all_run, assert_value, backup_now, backups, deb, etcd_pids, put, status, versions,
-    wait_reason,
+    SOON, agent, all_run, assert_value, backup_now, backups, deb, etcd_pids, etcdctl_v2, put, status,
+    versions, wait_reason,
 };
 use crate::version_table::VersionTable;
 use etcd_agent_lab::{Host, Lab, Suite, wait_until};
@@ -27,7 +27,9 @@ fn s09_etcd_is_upgraded_minor_by_minor_under_load_and_goes_back_while_it_can() {
         .unwrap();
     lab.s3().start().unwrap();
     // No snapshot of raft, so that entries of 3.5 stay in the logs.
-    lab.configure(|_, config| config.extra = snapshots_after(1_000_000))
+    // Those that know it serve the v2 API, too.
+    let settings = snapshots_after(1_000_000) + "enable-v2 = \"true\"\n";
+    lab.configure(|_, config| settings.clone_into(&mut config.extra))
         .unwrap();
     lab.start_agents().unwrap();
     lab.wait_healthy(3, SOON).unwrap();
@@ -112,7 +114,27 @@ fn s09_etcd_is_upgraded_minor_by_minor_under_load_and_goes_back_while_it_can() {
     lab.wait_healthy(3, SOON).unwrap();
     assert_value(&lab, n1, "written", "with 3.4");
     all_run(&lab, "3.5.35");
+    etcd_3_6_is_not_started_on_keys_of_the_v2_api(&lab, n1);
     lab.passed();
+}
+
+/// It would panic on them, and on the requests of their clients in the log.
+fn etcd_3_6_is_not_started_on_keys_of_the_v2_api(lab: &Lab, n1: &Host) {
+    for (args, expected) in [
+        ("set /app/one 1", "etcd's v2 API holds the key \"/app/one\""),
+        ("rm /app/one", "the log of etcd holds requests to its v2 API"),
+    ] {
+        etcdctl_v2(lab, n1, args).ok().unwrap();
+        let refused = agent(n1, &["upgrade", "--to", "3.6.16", "--yes"]);
+        assert_eq!(refused.code, 4, "{args}: {}", refused.stderr);
+        assert!(refused.stderr.contains(expected), "{args}: {}", refused.stderr);
+    }
+    let moved = agent(n1, &["move", "--to", "3.6.16", "--dry-run"]).ok().unwrap();
+    assert!(
+        moved.stdout.contains("from etcd 3.5.35 to 3.6.16"),
+        "{}",
+        moved.stdout
+    );
 }
 
 /// Returns its name. A verification restores it with 3.4.
