@@ -39,6 +39,9 @@ pub struct Memory {
     /// Since when etcd has run and not answered.
     #[serde(default)]
     pub silent_since: Option<SteadyMs>,
+    /// Since when etcd here has had data that it is to convert for an ordered downgrade.
+    #[serde(default)]
+    pub converts_since: Option<SteadyMs>,
     /// When the data directory was last inspected.
     #[serde(default)]
     pub looked_at: Option<SteadyMs>,

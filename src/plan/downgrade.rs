@@ -5,8 +5,50 @@
 use std::time::Duration;
 
 use super::context::Context;
+use super::orders::paused;
 use super::safety::disturbances;
-use crate::model::{Action, ActionKind, EtcdVersion, ReasonCode};
+use crate::model::{Action, ActionKind, EtcdStatus, EtcdVersion, ReasonCode};
+
+/// How often etcd is asked whether its data are converted. It does not announce it, and may take 4 s
+/// (`monitorVersionInterval` in etcd's `server.go`).
+const LOOK: Duration = Duration::from_millis(200);
+/// A conversion that takes longer than this waits for something else: etcd converts nothing while it does not
+/// know the version of each member.
+const LONG: Duration = Duration::from_secs(10);
+/// How often etcd is asked then.
+const LOOK_LATER: Duration = Duration::from_secs(1);
+
+/// The older version that is ordered and that the etcd here does not run yet, and the status of that etcd.
+fn ordered<'a>(cx: &Context<'a>) -> Option<(EtcdVersion, &'a EtcdStatus)> {
+    let selected = cx.selected.as_ref()?;
+    let etcd = cx.obs.me.etcd.known()?;
+    let running = EtcdVersion::reported(&etcd.version)?;
+    let to = selected.version?;
+    let down = selected.downgrade && !selected.cancelled && to.series() < running.series();
+    down.then_some((to, etcd))
+}
+
+/// True if the etcd here is to be downgraded.
+pub(super) fn is_ordered(cx: &Context<'_>) -> bool {
+    ordered(cx).is_some()
+}
+
+/// Looks again soon while the etcd here has not converted its data: until then this node asks for no restart.
+pub(super) fn await_conversion(cx: &mut Context<'_>) {
+    let converts = |(to, etcd): (EtcdVersion, &EtcdStatus)| {
+        etcd.stored().is_some_and(|stored| stored.series() > to.series())
+    };
+    let awaits = paused(cx).is_none() && ordered(cx).is_some_and(converts);
+    cx.memory.converts_since = cx
+        .memory
+        .converts_since
+        .or(Some(cx.obs.steady))
+        .filter(|_| awaits);
+    if let Some(since) = cx.memory.converts_since {
+        let long = cx.obs.steady.since(since) >= LONG;
+        cx.wake_in(if long { LOOK_LATER } else { LOOK });
+    }
+}
 
 /// Asks etcd to prepare an ordered downgrade, or to end a cancelled one.
 pub(super) fn prepare(cx: &mut Context<'_>) -> Option<Action> {
@@ -15,10 +57,8 @@ pub(super) fn prepare(cx: &mut Context<'_>) -> Option<Action> {
     let selected = cx.selected.as_ref()?;
     let etcd = cx.obs.me.etcd.known()?;
     let running = EtcdVersion::reported(&etcd.version)?;
-    let ordered = selected
-        .version
-        .filter(|to| selected.downgrade && !selected.cancelled && to.series() < running.series());
-    let (to, text) = match (ordered, etcd.downgrade_to) {
+    let to = ordered(cx).map(|(to, _)| to);
+    let (to, text) = match (to, etcd.downgrade_to) {
         (Some(to), None)
             if running.downgrade_objection(to).is_none() && disturbances(cx, list).is_empty() =>
         {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::context::Context;
-use super::tls_files;
+use super::{downgrade, tls_files};
 use crate::model::{
     Action, ActionKind, ActiveState, DataState, EtcdVersion, Fact, ReasonCode, RestartWish, SteadyMs,
     UnitState,
@@ -161,8 +161,12 @@ fn is_early(cx: &mut Context<'_>, since: Option<SteadyMs>, pause: Duration) -> b
     !left.is_zero()
 }
 
-/// Finds out whether a newer etcd on this host could start on the log, while an older one serves.
+/// Finds out whether a newer etcd on this host could start on the log, while an older one serves. An etcd
+/// that is to be downgraded is not upgraded next, so its log is not read meanwhile.
 pub(super) fn read_log(cx: &mut Context<'_>) -> Option<Action> {
+    if downgrade::is_ordered(cx) {
+        return None;
+    }
     let etcd = cx.obs.me.etcd.known().filter(|etcd| etcd.log_decides())?;
     let running = EtcdVersion::reported(&etcd.version)?;
     let binaries = cx.obs.me.etcd_binaries.as_ref()?;

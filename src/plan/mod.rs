@@ -128,6 +128,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
     epoch_etcd::report(cx);
     corruption::report(cx);
     version::report(cx);
+    downgrade::await_conversion(cx);
     drift::report(cx);
     tls_files::report(cx);
     let first = epoch::follow(cx)

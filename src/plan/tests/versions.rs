@@ -2,6 +2,7 @@
 //! that the next minor can read, and downgrades.
 
 use super::restarts::settled;
+use super::steering::pause;
 use super::upgrades::{converted, each, runs, select, to, upgrade, version, wish_of, with_versions};
 use super::*;
 use crate::plan::upgrade_objection;
@@ -157,14 +158,56 @@ fn a_downgrade_is_refused_unless_it_is_a_good_step() {
     assert!(why.contains("first all members have to be healthy"), "{why}");
 }
 
+/// All members run 3.6.16, and 3.5.35 is ordered.
+fn ordered(me: usize) -> Observation {
+    let mut obs = with_versions(me, &["3.5.35", "3.6.16"]);
+    converted(&mut obs);
+    select(&mut obs, &down_to("3.5.35"));
+    obs
+}
+
+/// etcd does not announce that its data are converted.
+#[test]
+fn a_node_looks_often_while_its_etcd_converts_its_data() {
+    let mut obs = ordered(1);
+    let wake = |obs: &Observation, memory: &Memory| plan(obs, memory).wake;
+    let first = plan(&obs, &settled());
+    assert_eq!(first.action, None);
+    assert_eq!(first.wake, Duration::from_millis(200));
+    obs.steady = SteadyMs(obs.steady.0 + 9_000);
+    assert_eq!(wake(&obs, &first.memory), Duration::from_millis(200));
+    // A member does not answer etcd, or an operator waits.
+    obs.steady = SteadyMs(obs.steady.0 + 1_000);
+    assert_eq!(wake(&obs, &first.memory), Duration::from_secs(1));
+    let mut idle = obs.clone();
+    pause(&mut idle);
+    let paused = plan(&idle, &first.memory);
+    assert_eq!(paused.wake, Duration::from_secs(5));
+    // Another wait begins with frequent looks again.
+    assert_eq!(wake(&obs, &paused.memory), Duration::from_millis(200));
+    prepares(&mut obs, Some("3.5.0"));
+    assert_eq!(wake(&obs, &first.memory), Duration::from_secs(5), "converted");
+}
+
+#[test]
+fn a_log_is_not_read_during_a_downgrade() {
+    let mut obs = with_versions(1, &["3.5.35", "3.6.16", "3.7.3"]);
+    converted(&mut obs);
+    select(&mut obs, &down_to("3.5.35"));
+    assert_eq!(plan(&obs, &Memory::default()).action, None);
+    let back = EtcdSelection {
+        version: Some(version("3.6.16")),
+        before: Some(version("3.5.35")),
+        cancelled: true,
+        ..down_to("3.5.35")
+    };
+    select(&mut obs, &back);
+    obs.assignment.as_mut().unwrap().etcd_version = Some(version("3.6.16"));
+    assert_eq!(plan(&obs, &Memory::default()).action, Some(Action::InspectData));
+}
+
 #[test]
 fn etcd_converts_its_data_before_a_node_takes_the_older_version() {
-    let ordered = |me| {
-        let mut obs = with_versions(me, &["3.5.35", "3.6.16"]);
-        converted(&mut obs);
-        select(&mut obs, &down_to("3.5.35"));
-        obs
-    };
     let action = plan(&ordered(0), &settled()).action;
     let Some(Action::Downgrade { to: Some(wanted), .. }) = action else {
         panic!("the coordinator does not ask etcd: {action:?}")
