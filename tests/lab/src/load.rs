@@ -57,6 +57,8 @@ pub struct Written {
     pub acknowledged: u64,
     /// The longest time between two acknowledgements, or from the start to the first.
     pub longest_gap: Duration,
+    /// When that gap began.
+    pub longest_from: Instant,
     /// Tries that failed or timed out. Each was repeated with the same key and value.
     pub failed_tries: u64,
     /// The time of each acknowledgement since the start.
@@ -223,6 +225,7 @@ async fn write(
         prefix,
         acknowledged: 0,
         longest_gap: Duration::ZERO,
+        longest_from: start,
         failed_tries: 0,
         times: Vec::new(),
     };
@@ -248,7 +251,10 @@ async fn write(
         if let Ok(Ok(())) = timeout(patience, put).await {
             failed_here = 0;
             let now = start.elapsed();
-            written.longest_gap = written.longest_gap.max(now.saturating_sub(last));
+            let gap = now.saturating_sub(last);
+            if gap > written.longest_gap {
+                (written.longest_gap, written.longest_from) = (gap, start + last);
+            }
             last = now;
             written.times.push(now);
             written.acknowledged = number;

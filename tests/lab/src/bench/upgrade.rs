@@ -2,7 +2,7 @@
 //! that fails over writes, and downgraded again: by the agents, and by an operator with a script. Measures the
 //! duration and the longest time between two acknowledged writes.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, anyhow, bail};
 use etcd_agent_lab::{Host, Lab, PATIENCE, wait_until};
@@ -76,22 +76,26 @@ pub(crate) fn run() -> Result<Vec<Line>> {
     Ok(up.into_iter().chain(down).collect())
 }
 
-/// As etcd's page on downgrades has it: enable it, and wait until each server has logged that it is ready.
+/// As etcd's page on downgrades has it: validate it, enable it, and wait until each server has logged that it has
+/// converted its data (`UpdateStorageVersionIfNeeded` in etcd's `version/monitor.go`).
 fn enable_downgrade(lab: &Lab) -> Result<()> {
-    // The etcdctl of 3.5 has no such command.
-    let command = format!(
-        "/opt/etcd-v{NEWER}/etcdctl --endpoints=https://localhost:2379 --cacert=/etc/etcd/tls/ca.crt \
-         --cert=/etc/etcd/tls/node.crt --key=/etc/etcd/tls/node.key downgrade enable 3.5"
-    );
-    lab.host(1)?.sh(&command)?.ok()?;
-    wait_until("etcd to convert its data", PATIENCE, || {
+    for verb in ["validate", "enable"] {
+        // The etcdctl of 3.5 has no such command.
+        let command = format!(
+            "/opt/etcd-v{NEWER}/etcdctl --endpoints=https://localhost:2379 --cacert=/etc/etcd/tls/ca.crt \
+             --cert=/etc/etcd/tls/node.crt --key=/etc/etcd/tls/node.key downgrade {verb} 3.5"
+        );
+        lab.host(1)?.sh(&command)?.ok()?;
+    }
+    let took = wait_until("etcd to convert its data", PATIENCE, || {
         let ready = |host: &Host| {
             let log = host.journalctl(&["-u", "etcd", "-o", "cat"]);
             log.is_ok_and(|log| log.contains("The server is ready to downgrade"))
         };
         Ok(lab.hosts().iter().all(ready))
-    })
-    .map(drop)
+    })?;
+    eprintln!("bench:   of that for etcd's conversion {:.3}", took.as_secs_f64());
+    Ok(())
 }
 
 /// The time until all members are healthy and run this version, and the longest gap between acknowledged
@@ -105,8 +109,9 @@ fn under_load(
     std::thread::sleep(SETTLED);
     let load = lab.start_dense_load("bench")?;
     load.wait_for(100, PATIENCE)?;
+    let begun = Instant::now();
+    let since = SystemTime::now().duration_since(UNIX_EPOCH)?;
     let took = std::thread::scope(|scope| {
-        let begun = Instant::now();
         let worker = scope.spawn(work);
         let all_run = || lab.hosts().iter().all(|host| runs(host, version));
         wait_until("all to run the version", 3 * PATIENCE, || {
@@ -124,6 +129,15 @@ fn under_load(
     load.wait_for(100, PATIENCE)?;
     let written = load.stop()?;
     written.verify_all(lab)?;
+    // To find it in the journals.
+    eprintln!(
+        "bench:   begun at {:.3}, the longest gap {:.3} after that",
+        since.as_secs_f64(),
+        written
+            .longest_from
+            .saturating_duration_since(begun)
+            .as_secs_f64()
+    );
     Ok((took, written.longest_gap))
 }
 
