@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::context::Context;
 use super::orders::paused;
 use super::safety::disturbances;
-use crate::model::{Action, ActionKind, EtcdStatus, EtcdVersion, ReasonCode};
+use crate::model::{Action, ActionKind, EtcdStatus, EtcdVersion, NodeName, NodeStatus, ReasonCode};
 
 /// How often etcd is asked whether its data are converted. It does not announce it, and may take 4 s
 /// (`monitorVersionInterval` in etcd's `server.go`).
@@ -33,12 +33,23 @@ pub(super) fn is_ordered(cx: &Context<'_>) -> bool {
     ordered(cx).is_some()
 }
 
+/// A node whose etcd has not converted its data yet: it asks for its restart soon.
+pub(super) fn still_converts<'a>(cx: &Context<'_>, statuses: &[&'a NodeStatus]) -> Option<&'a NodeName> {
+    let (to, _) = ordered(cx)?;
+    let status = statuses.iter().find(|status| {
+        let etcd = status.etcd.known();
+        etcd.is_some_and(|etcd| converts(to, etcd))
+    })?;
+    Some(&status.node)
+}
+
+fn converts(to: EtcdVersion, etcd: &EtcdStatus) -> bool {
+    etcd.stored().is_some_and(|stored| stored.series() > to.series())
+}
+
 /// Looks again soon while the etcd here has not converted its data: until then this node asks for no restart.
 pub(super) fn await_conversion(cx: &mut Context<'_>) {
-    let converts = |(to, etcd): (EtcdVersion, &EtcdStatus)| {
-        etcd.stored().is_some_and(|stored| stored.series() > to.series())
-    };
-    let awaits = paused(cx).is_none() && ordered(cx).is_some_and(converts);
+    let awaits = paused(cx).is_none() && ordered(cx).is_some_and(|(to, etcd)| converts(to, etcd));
     cx.memory.converts_since = cx
         .memory
         .converts_since

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::context::{Context, names};
 use super::orders::{is_out, paused};
 use super::safety::undisturbed;
-use super::{leader, lock_holder, space, spares, transport_list};
+use super::{downgrade, leader, lock_holder, space, spares, transport_list};
 use crate::model::{
     Action, Grant, GrantPurpose, Join, MemberList, NodeName, NodeStatus, RaftTerm, ReasonCode,
 };
@@ -134,6 +134,13 @@ fn followers_first(
         if let Some(node) = lacks_orders(cx, list) {
             // It may have to follow first.
             let text = format!("{to_do}, but the last order has not reached {node} yet");
+            cx.because(work.waits.clone(), text);
+            cx.wake_in(Duration::from_millis(100));
+            return None;
+        }
+        if let Some(node) = downgrade::still_converts(cx, &statuses(cx, list)) {
+            // It asks for its restart then, and the leader must not move twice.
+            let text = format!("{to_do}, but first etcd on {node} converts its data");
             cx.because(work.waits.clone(), text);
             cx.wake_in(Duration::from_millis(100));
             return None;

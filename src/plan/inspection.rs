@@ -16,6 +16,10 @@ const LOOK_AGAIN: Duration = Duration::from_secs(15);
 /// client.
 const SILENT: Duration = Duration::from_secs(5);
 
+/// The settings of an etcd that this agent has started are compared this long after that: in a rolling restart
+/// the other members come first.
+const SETTLED: Duration = Duration::from_secs(10);
+
 /// A log with entries that a newer etcd does not read is read again after this time.
 const LOG_AGAIN: Duration = Duration::from_mins(1);
 
@@ -121,7 +125,7 @@ pub(super) fn compare_settings(cx: &mut Context<'_>) -> Option<Action> {
     if !cx.obs.drift.unread || !stays {
         return None;
     }
-    if is_early(cx, cx.memory.looked_at, LOOK_AGAIN) {
+    if is_early(cx, cx.memory.looked_at, LOOK_AGAIN) || is_early(cx, cx.memory.started_at, SETTLED) {
         return None;
     }
     inspect(cx)

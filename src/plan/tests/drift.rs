@@ -14,6 +14,15 @@ fn the_settings_of_each_process_are_compared_once() {
         Some(Action::InspectData),
         "not before 15 s have passed"
     );
+    let started = Memory {
+        started_at: Some(obs.steady),
+        ..Memory::default()
+    };
+    let early = crate::plan::plan(&obs, &started);
+    assert_eq!(early.action, None, "other members are restarted first");
+    obs.steady = SteadyMs(obs.steady.0 + 10_000);
+    let later = crate::plan::plan(&obs, &started);
+    assert_eq!(later.action, Some(Action::InspectData));
     obs.drift.unread = false;
     assert_eq!(action(&obs), None);
 }

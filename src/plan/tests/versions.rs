@@ -1,7 +1,7 @@
 //! Which versions of etcd a node takes: not an older one than its data, a binary that was replaced, a log
 //! that the next minor can read, and downgrades.
 
-use super::restarts::settled;
+use super::restarts::{settled, wish};
 use super::steering::pause;
 use super::upgrades::{converted, each, runs, select, to, upgrade, version, wish_of, with_versions};
 use super::*;
@@ -187,6 +187,34 @@ fn a_node_looks_often_while_its_etcd_converts_its_data() {
     assert_eq!(wake(&obs, &paused.memory), Duration::from_millis(200));
     prepares(&mut obs, Some("3.5.0"));
     assert_eq!(wake(&obs, &first.memory), Duration::from_secs(5), "converted");
+}
+
+/// The coordinator may see before the other nodes that the data are converted.
+#[test]
+fn the_leader_does_not_move_before_the_others_have_converted_their_data() {
+    let mut obs = ordered(0);
+    prepares(&mut obs, Some("3.5.0"));
+    wish(&mut obs.me, None);
+    let Fact::Known(etcd) = &mut peer(&mut obs, 1).etcd else {
+        panic!("n2 serves")
+    };
+    etcd.storage_version = Some(version("3.6.0"));
+    let waits = plan(&obs, &settled());
+    assert_eq!(waits.action, None);
+    assert!(waits.memory.grant.is_none());
+    assert!(waits.wake <= Duration::from_millis(100));
+    let text = "but first etcd on n2 converts its data";
+    assert!(
+        waits.reasons.iter().any(|reason| reason.text.contains(text)),
+        "{:?}",
+        waits.reasons
+    );
+    prepares(&mut obs, Some("3.5.0"));
+    let last = plan(&obs, &settled()).action;
+    assert!(matches!(last, Some(Action::MoveLeader { .. })), "{last:?}");
+    wish(peer(&mut obs, 1), None);
+    let granted = plan(&obs, &settled()).memory.grant.unwrap().0;
+    assert_eq!(granted.node, name(1));
 }
 
 #[test]
