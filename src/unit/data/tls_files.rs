@@ -10,13 +10,19 @@ use crate::adapters::tls::{Fits, unusable};
 use crate::model::{Spec, TlsFiles, TlsFinding, TlsUse, Transport};
 use crate::unit::apply::allow::written_transport;
 
-/// Places that `etcd-agent-data.service` cannot see even where etcd's user may read them
-/// (`InaccessiblePaths=`), and the credentials of other units. Nothing is found in files there.
-const HIDDEN: [&str; 3] = [
+/// Places that `etcd-agent-data.service` cannot see even where etcd may read them: those of its
+/// `InaccessiblePaths=` and `PrivateTmp=` (Debian's `etcd.service` has neither), and the credentials of other
+/// units. Nothing is found in files there.
+const HIDDEN: [&str; 5] = [
     "/etc/etcd-agent/secret",
     "/etc/etcd-agent/tls",
     "/run/credentials",
+    "/tmp",
+    "/var/tmp",
 ];
+
+/// How many symbolic links are followed from a file: as many as Linux follows (`path_resolution(7)`).
+const MOST_LINKS: usize = 40;
 
 /// A set of files that etcd may be started with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,20 +76,41 @@ pub(super) fn check(sets: &[TlsSet], process: Option<&Path>) -> Vec<TlsFinding> 
 }
 
 fn trouble(set: &TlsSet, not_etcds: &BTreeSet<u32>) -> Option<String> {
+    if paths(&set.files).into_iter().any(is_hidden) {
+        return None;
+    }
+    found(set, not_etcds)
+}
+
+fn paths(files: &TlsFiles) -> [&Path; 3] {
     let TlsFiles {
         cert_file,
         key_file,
         ca_file,
-    } = &set.files;
-    let all = [cert_file, key_file, ca_file];
-    if all
-        .iter()
-        .any(|path| HIDDEN.iter().any(|dir| path.starts_with(dir)))
-    {
-        return None;
+    } = files;
+    [cert_file, key_file, ca_file]
+}
+
+/// True if the file, or what it is a link to, is in a place that this process cannot see as etcd does.
+fn is_hidden(path: &Path) -> bool {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        if HIDDEN.iter().any(|dir| path.starts_with(dir)) {
+            return true;
+        }
+        let Ok(target) = fs::read_link(&path) else {
+            return false;
+        };
+        path = path.parent().unwrap_or(Path::new("/")).join(target);
     }
-    let by_our_group = |path: &&&std::path::PathBuf| is_by_group(path, not_etcds);
-    all.iter()
+    false
+}
+
+/// What is found in files that this process can see.
+fn found(set: &TlsSet, not_etcds: &BTreeSet<u32>) -> Option<String> {
+    let by_our_group = |path: &&Path| is_by_group(path, not_etcds);
+    paths(&set.files)
+        .into_iter()
         .find(by_our_group)
         .map(|path| {
             format!(
@@ -101,12 +128,7 @@ pub fn tls_troubles(spec: &Spec) -> Vec<String> {
         let denied = |path: &Path| {
             fs::File::open(path).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
         };
-        let TlsFiles {
-            cert_file,
-            key_file,
-            ca_file,
-        } = &set.files;
-        ![cert_file, key_file, ca_file].iter().any(|path| denied(path))
+        !paths(&set.files).into_iter().any(denied)
     };
     let configured = sets(spec, &BTreeMap::new());
     let checked = configured.iter().filter(|set| readable(set));
@@ -179,7 +201,8 @@ mod tests {
                 (TlsUse::Members, &named)
             ]
         );
-        let troubles: Vec<_> = sets.iter().map(|set| trouble(set, &BTreeSet::new())).collect();
+        // `trouble` looks at no files below /tmp.
+        let troubles: Vec<_> = sets.iter().map(|set| found(set, &BTreeSet::new())).collect();
         assert_eq!(troubles[0], None, "the node's name is enough for clients");
         for trouble in &troubles[1..] {
             let text = trouble.as_ref().unwrap();
@@ -191,12 +214,56 @@ mod tests {
 
         spec.nodes.retain(|node, _| *node == spec.node);
         assert_eq!(tls_troubles(&spec), [""; 0], "nobody connects to a single member");
-        spec.etcd.peer_tls = Some(TlsFiles {
-            key_file: "/etc/etcd-agent/tls/none.key".into(),
-            ..other
-        });
-        let hidden = super::sets(&spec, &BTreeMap::new());
-        assert_eq!(trouble(&hidden[1], &BTreeSet::new()), None, "not visible here");
+    }
+
+    /// The files are missing, but etcd may see them.
+    #[test]
+    fn files_that_this_unit_cannot_see_are_unknown() {
+        let files = |dir: &str| TlsFiles {
+            cert_file: "/none/none.crt".into(),
+            key_file: Path::new(dir).join("none.key"),
+            ca_file: "/none/ca.crt".into(),
+        };
+        let trouble = |files: TlsFiles| {
+            let mut spec = testing::spec(&["n1"]);
+            spec.etcd.peer_tls = Some(files);
+            super::trouble(&sets(&spec, &BTreeMap::new())[0], &BTreeSet::new())
+        };
+        for dir in HIDDEN {
+            assert_eq!(trouble(files(dir)), None, "{dir}");
+        }
+        for dir in ["/none", "/tmpfs", "/var/tmpfs", "/etc/etcd-agent"] {
+            let said = trouble(files(dir)).unwrap_or_default();
+            assert!(said.contains("is not there"), "{dir}: {said}");
+        }
+        // Not below /tmp: links to a file there, one of them by another link.
+        let here = std::env::current_exe().unwrap();
+        let links = tempfile::tempdir_in(here.parent().unwrap()).unwrap();
+        let link = |name: &str, target: &str| {
+            std::os::unix::fs::symlink(target, links.path().join(name)).unwrap();
+        };
+        link("none.key", "second");
+        link("second", "/var/tmp/none.key");
+        assert_eq!(trouble(files(links.path().to_str().unwrap())), None);
+        fs::remove_file(links.path().join("second")).unwrap();
+        assert!(trouble(files(links.path().to_str().unwrap())).is_some());
+    }
+
+    /// What is hidden here follows from the unit.
+    #[test]
+    fn the_unit_hides_what_is_named_as_hidden() {
+        let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("units/etcd-agent-data.service");
+        let unit = fs::read_to_string(unit).unwrap();
+        assert!(unit.contains("\nPrivateTmp=yes\n"));
+        let hides = unit
+            .lines()
+            .find_map(|line| line.strip_prefix("InaccessiblePaths="));
+        for dir in ["-/etc/etcd-agent/tls", "-/etc/etcd-agent/secret"] {
+            assert!(hides.unwrap().contains(dir), "{dir}");
+        }
+        for place in ["ProtectHome", "TemporaryFileSystem", "RootDirectory"] {
+            assert!(!unit.contains(&format!("\n{place}=")), "{place} hides more");
+        }
     }
 
     #[test]
