@@ -102,6 +102,10 @@ impl Paths {
     pub fn directives(&self) -> PathBuf {
         self.state().join("directives.json")
     }
+    /// The record of the API that the agent serves.
+    pub fn api_record(&self) -> PathBuf {
+        self.state().join("api.json")
+    }
     /// The record of the etcd process.
     pub fn etcd_run(&self) -> PathBuf {
         self.state().join("etcd-run.json")

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use crate::adapters::clock::SystemClock;
-use crate::adapters::disk::DiskState;
+use crate::adapters::disk::{DiskState, read_json, write_json};
 use crate::adapters::etcd::LocalEtcd;
 use crate::adapters::peers::{HttpPeers, PeersConfig};
 use crate::adapters::store::{open_backups, open_store};
 use crate::adapters::systemd::Systemd;
 use crate::adapters::tls::{EtcdCertificates, Tls};
 use crate::config::Settings;
-use crate::model::CopyStatus;
+use crate::model::{ApiRecord, CopyStatus};
 use crate::paths::Paths;
-use crate::ports::{Certificates, ObjectStore};
+use crate::ports::{Certificates, ObjectStore, PortResult};
 use crate::telemetry::Counters;
 
 use super::ports::LocalBackups;
@@ -92,6 +92,24 @@ pub(super) fn agent(
     agent.verify_dir = paths.verify();
     agent.counters = counters;
     Ok(agent.with_etcd_certificates(Arc::new(EtcdCertificates::of(etcds))))
+}
+
+/// Records over what the API speaks with these settings. A configuration without its TLS counts as a loss
+/// from then on (`src/config/losses.rs`).
+///
+/// # Errors
+/// When the record cannot be read or stored.
+pub(super) fn record_api(paths: &Paths, settings: &Settings) -> PortResult<()> {
+    let path = paths.api_record();
+    let api = ApiRecord {
+        tls: settings.api.tls.is_some(),
+    };
+    // A single node without TLS needs no record.
+    let recorded: Option<ApiRecord> = read_json(&path)?;
+    if recorded.unwrap_or_default() == api {
+        return Ok(());
+    }
+    write_json(&path, &api, 0o600)
 }
 
 /// The store and the second store to copy to, if there is one. Neither encrypts or decrypts: copies are byte

@@ -134,6 +134,9 @@ pub async fn run(paths: Paths) -> anyhow::Result<()> {
             None => unconfigured(&paths, &sockets, &mut asked).await,
             Some((settings, parts)) => {
                 let agent = build::agent(&paths, &settings, &parts, counters.clone())?;
+                if let Err(error) = build::record_api(&paths, &settings) {
+                    tracing::warn!("a later loss of [api.tls] would not be noticed: {error}");
+                }
                 agent.shared.go_on(carried);
                 let end = Box::pin(configured(
                     &paths, &settings, &parts, &agent, &sockets, &mut asked,

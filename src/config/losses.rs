@@ -1,6 +1,7 @@
-//! Detects a configuration that drops the cluster's name, the peers or TLS of a node that runs a member, or
-//! that names another place for its data or its log. An empty or truncated file is a valid configuration of a single node
-//! without TLS, but it is rarely intended on such a node.
+//! Detects a configuration that drops the cluster's name, the peers or TLS (etcd's or that of its agent's
+//! API) of a node that runs a member, or that names another place for its data or its log. An empty or
+//! truncated file is a valid configuration of a single node without TLS, but it is rarely intended on such a
+//! node.
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Read};
@@ -8,11 +9,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rustix::fs::OFlags;
+use serde::de::DeserializeOwned;
 
 use super::problem::{Problem, Problems};
 use super::settings::Settings;
 use super::trusted;
-use crate::model::{Assignment, NodeName, Transport};
+use crate::model::{ApiRecord, Assignment, NodeName, Transport};
 use crate::paths::Paths;
 
 const MAX_BYTES: u64 = 1 << 20;
@@ -20,23 +22,41 @@ const MAX_BYTES: u64 = 1 << 20;
 /// The losses, unless root has accepted exactly these settings.
 ///
 /// # Errors
-/// Says why the node's assignment could not be read. The losses are then unknown.
+/// Says why it could not be read what this node runs. The losses are then unknown.
 pub(super) fn of(paths: &Paths, settings: &Settings) -> Result<Option<Problems>, String> {
-    let path = paths.assignment();
-    let failed = |why: String| format!("{}: {why}", path.display());
-    let Some(body) = read(&path).map_err(|error| failed(error.to_string()))? else {
+    let Some(assignment) = recorded::<Assignment>(&paths.assignment())? else {
         return Ok(None);
     };
-    let assignment: Assignment = serde_json::from_slice(&body).map_err(|error| failed(error.to_string()))?;
-    let lost = compare(&assignment, settings);
-    if lost.is_empty() || is_accepted(paths, settings) {
+    let api = recorded::<ApiRecord>(&paths.api_record())?.unwrap_or_default();
+    let mut lost = compare(&assignment, settings);
+    lost.extend(lost_api_tls(api, settings));
+    if lost.is_empty() {
         return Ok(None);
     }
-    Ok(Some(Problems::new(lost)))
+    let accepted = accepted(paths);
+    if accepted == Some(identity(settings)) {
+        return Ok(None);
+    }
+    if accepted == Some(identity_of_etcd(settings)) {
+        // Accepted by a version for which the API's TLS was no loss.
+        lost.retain(|problem| problem.field == API_TLS);
+    }
+    Ok((!lost.is_empty()).then(|| Problems::new(lost)))
 }
+
+/// The table of the API's certificate.
+const API_TLS: &str = "api.tls";
 
 /// All parts of a configuration that can be lost, in the form in which root accepts them.
 pub(super) fn identity(settings: &Settings) -> String {
+    format!(
+        "{}api_tls = {}\n",
+        identity_of_etcd(settings),
+        settings.api.tls.is_some()
+    )
+}
+
+fn identity_of_etcd(settings: &Settings) -> String {
     let spec = &settings.spec;
     let nodes: Vec<&str> = spec.nodes.keys().map(NodeName::as_str).collect();
     format!(
@@ -50,25 +70,52 @@ pub(super) fn identity(settings: &Settings) -> String {
     )
 }
 
-fn is_accepted(paths: &Paths, settings: &Settings) -> bool {
+/// What root has accepted, if anything.
+fn accepted(paths: &Paths) -> Option<String> {
+    let file = trusted::open_below(&paths.host(Path::new("/")), &paths.accepted_losses()).ok()?;
     let mut text = String::new();
-    trusted::open_below(&paths.host(Path::new("/")), &paths.accepted_losses())
-        .is_ok_and(|file| file.take(MAX_BYTES).read_to_string(&mut text).is_ok())
-        && text == identity(settings)
+    file.take(MAX_BYTES).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// What a file of the agent holds; `None` if it does not exist.
+fn recorded<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, String> {
+    let failed = |why: String| format!("{}: {why}", path.display());
+    let Some(body) = read(path).map_err(|error| failed(error.to_string()))? else {
+        return Ok(None);
+    };
+    serde_json::from_slice(&body)
+        .map(Some)
+        .map_err(|error| failed(error.to_string()))
+}
+
+/// A part that is lost.
+fn loss(field: &str, text: &str) -> Problem {
+    Problem::at(
+        None,
+        field,
+        format!(
+            "{text}; put it back, or, if this is intended, run `etcd-agent config check --accept-losses` as root and reload"
+        ),
+    )
+}
+
+/// `api.insecure` permits plain HTTP, and may stand next to `[api.tls]` (for etcd's own ports).
+fn lost_api_tls(api: ApiRecord, settings: &Settings) -> Option<Problem> {
+    let is_lost = api.tls && settings.api.tls.is_none();
+    is_lost.then(|| {
+        loss(
+            API_TLS,
+            "is missing, and the API of this node's agent speaks TLS: over plain HTTP anybody who reaches it can give \
+             orders",
+        )
+    })
 }
 
 fn compare(assignment: &Assignment, settings: &Settings) -> Vec<Problem> {
     let spec = &settings.spec;
     let mut lost = Vec::new();
-    let mut say = |field: &str, text: String| {
-        lost.push(Problem::at(
-            None,
-            field,
-            format!(
-                "{text}; put it back, or, if this is intended, run `etcd-agent config check --accept-losses` as root and reload"
-            ),
-        ));
-    };
+    let mut say = |field: &str, text: String| lost.push(loss(field, &text));
     // A token is <cluster>-<epoch>-<random>.
     let name = assignment.token.rsplitn(3, '-').nth(2).unwrap_or_default();
     if name != spec.cluster.as_str() {

@@ -63,7 +63,7 @@ pub fn load(paths: &Paths) -> Result<Option<Loaded>, Problems> {
 }
 
 /// [`load`] for a node that may already run a member. A configuration that drops the member's cluster name,
-/// peers or TLS is a problem too, unless root has accepted it.
+/// peers or TLS, or the TLS of its agent's API, is a problem too, unless root has accepted it.
 ///
 /// # Errors
 /// [`Problems`], as [`load`].
@@ -84,7 +84,7 @@ pub fn load_here(paths: &Paths) -> Result<Option<Loaded>, Problems> {
 /// What the node would lose with these settings, unless root has accepted the loss.
 ///
 /// # Errors
-/// Says why the losses are unknown: only root and the agent may read the node's assignment.
+/// Says why the losses are unknown: only root and the agent may read what the node runs.
 pub fn losses(paths: &Paths, settings: &Settings) -> Result<Option<Problems>, String> {
     losses::of(paths, settings)
 }

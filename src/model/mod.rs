@@ -109,7 +109,7 @@ pub use stop::{
 };
 pub use time::{SteadyMs, UnixMs};
 pub use tls_files::{TlsFinding, TlsUse, TlsView};
-pub use transport::{Over, Transport, TransportView};
+pub use transport::{ApiRecord, Over, Transport, TransportView};
 pub use v2::{V2Key, V2Names, WITHOUT_V2};
 pub use verification::{Fingerprint, KvHash, Verified, VerifyView};
 pub use vitals::Vitals;

@@ -77,6 +77,13 @@ pub struct Over {
     pub listens_tls: bool,
 }
 
+/// Over what the API of this node's agent speaks, as the agent recorded it when it began to serve.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApiRecord {
+    /// True for TLS.
+    pub tls: bool,
+}
+
 /// What an agent reports of the transport of its etcd.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransportView {

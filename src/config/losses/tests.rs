@@ -32,6 +32,7 @@ impl Node {
             members.join(",")
         );
         fs::write(paths.assignment(), assignment).unwrap();
+        fs::write(paths.api_record(), "{\"tls\":true}").unwrap();
         Self { root, paths }
     }
 
@@ -66,19 +67,32 @@ fn b10_what_a_node_that_runs_a_member_would_lose_is_refused() {
         "cluster.nodes",
         "etcd.peer_tls",
         "etcd.client_tls",
+        "api.tls",
     ];
+    let etcds = TLS.split_once("[etcd.client_tls]").unwrap().1;
+    let etcds = format!("[etcd.client_tls]{etcds}");
     let table: Vec<(&str, String, Vec<&str>)> = vec![
         ("an empty file", String::new(), all.to_vec()),
         ("the configuration that it had", format!("{three}{TLS}"), vec![]),
         (
             "cut off after the name",
             name.to_owned(),
-            vec!["cluster.nodes", "etcd.peer_tls", "etcd.client_tls"],
+            vec!["cluster.nodes", "etcd.peer_tls", "etcd.client_tls", "api.tls"],
         ),
         (
             "cut off before TLS",
             format!("{three}{insecure}"),
-            vec!["etcd.peer_tls", "etcd.client_tls"],
+            vec!["etcd.peer_tls", "etcd.client_tls", "api.tls"],
+        ),
+        (
+            "without the TLS of the API, which api.insecure permits",
+            format!("{three}{insecure}{etcds}"),
+            vec!["api.tls"],
+        ),
+        (
+            "api.insecure next to the TLS of the API",
+            format!("{three}{insecure}{TLS}"),
+            vec![],
         ),
         (
             "another name",
@@ -115,13 +129,58 @@ fn b10_root_can_accept_exactly_this() {
     assert_eq!(
         node.lost(&format!("[cluster]\nname = \"my-prod\"\n{}", nodes(&["n1"])))
             .len(),
-        3,
+        4,
         "and nothing else: {}",
         node.root.path().display()
     );
     // An unreadable assignment is unknown. It must not count as absent.
     fs::write(node.paths.assignment(), "{").unwrap();
     assert!(node.load(&one).is_err());
+}
+
+#[test]
+fn the_tls_of_the_api_is_lost_only_by_an_agent_that_has_served_it() {
+    let node = Node::new();
+    let etcds = TLS.split_once("[etcd.client_tls]").unwrap().1;
+    let without = format!(
+        "[cluster]\nname = \"my-prod\"\n{}[api]\ninsecure = true\n[etcd.client_tls]{etcds}",
+        nodes(&["n1", "n2", "n3"])
+    );
+    let said = node.load(&without).unwrap_err().to_string();
+    assert!(
+        said.contains("api.tls") && said.contains("--accept-losses"),
+        "{said}"
+    );
+    for never in ["{\"tls\":false}", ""] {
+        match never {
+            "" => fs::remove_file(node.paths.api_record()).unwrap(),
+            text => fs::write(node.paths.api_record(), text).unwrap(),
+        }
+        assert_eq!(node.lost(&without), Vec::<String>::new(), "{never}");
+    }
+    // An unreadable record is unknown. It must not count as absent.
+    fs::write(node.paths.api_record(), "{").unwrap();
+    assert!(node.load(&without).is_err());
+
+    fs::write(node.paths.api_record(), "{\"tls\":true}").unwrap();
+    let accept = |without_last_line: bool| {
+        let settings = config::load(&node.paths).unwrap().unwrap().settings;
+        let all = config::loss_identity(&settings);
+        let before = all.strip_suffix("api_tls = false\n").unwrap().to_owned();
+        let text = if without_last_line { before } else { all };
+        fs::write(node.paths.accepted_losses(), text).unwrap();
+    };
+    let other_name = without.replace("my-prod", "other");
+    node.lost(&other_name);
+    accept(true);
+    assert_eq!(
+        node.lost(&other_name),
+        ["api.tls"],
+        "a former version accepted the other losses"
+    );
+    accept(false);
+    assert_eq!(node.lost(&other_name), Vec::<String>::new());
+    assert_eq!(node.lost(&without), ["api.tls"], "and nothing else");
 }
 
 /// Only root can move data, so only root can say that they are moved.
