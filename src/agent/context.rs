@@ -98,6 +98,7 @@ impl Agent {
             store_failures: 0,
             peer_url: self.spec.peer_url(&self.spec.node),
             transport: None,
+            tls_trouble: None,
             last_backup: None,
             certificate_not_after: self.certificate_not_after(),
             steering: Steering {

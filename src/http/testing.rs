@@ -62,6 +62,7 @@ pub(crate) fn node_status(node: &str) -> NodeStatus {
         store_failures: 0,
         peer_url: None,
         transport: None,
+        tls_trouble: None,
         last_backup: None,
         certificate_not_after: None,
         steering: Steering::default(),

@@ -438,6 +438,11 @@ pub struct NodeStatus {
     /// Over what its etcd speaks; `None` from an agent of an older version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<TransportView>,
+    /// Why its etcd, once stopped, might not start again with the certificate files of its next start, in one
+    /// line: what was found in them, or that they are not read yet; `None` if nothing was found, and from an
+    /// agent of an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls_trouble: Option<String>,
     /// The newest backup that it knows of.
     pub last_backup: Option<BackupSummary>,
     /// The earliest expiry of a certificate on this node: the agent's, etcd's, or one that these depend on.

@@ -1,5 +1,7 @@
 //! What was found in the certificate files with which etcd may be started.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Fact, SteadyMs, TlsFiles};
@@ -60,19 +62,31 @@ impl Default for TlsView {
 }
 
 impl TlsView {
-    /// Why a running etcd must not be restarted with these files: what was found in them, or that they were not read
-    /// yet.
+    /// Files that were read longer ago are read again before etcd is stopped: a certificate expires without a
+    /// change.
+    pub const LASTS: Duration = Duration::from_mins(10);
+
+    /// True if the files were read too long ago to stop etcd.
+    pub fn is_old(&self, now: SteadyMs) -> bool {
+        self.found.known().is_some() && now.since(self.at) >= Self::LASTS
+    }
+
+    /// Why a running etcd must not be stopped with these files: what was found in them, or that they were not
+    /// read yet.
     pub fn objection(&self, serves: TlsUse, files: &TlsFiles) -> Option<String> {
         let unread = || format!("the files of [{}] are read first, as etcd's user", serves.table());
-        let Fact::Known(found) = &self.found else {
+        if self.found.known().is_none() {
             return self.unread.then(unread);
-        };
-        match found
-            .iter()
-            .find(|one| one.serves == serves && one.files == *files)
-        {
+        }
+        match self.finding(serves, files) {
             Some(one) => one.trouble.clone(),
             None => Some(unread()),
         }
+    }
+
+    /// What was found in these files, if they were read.
+    pub fn finding(&self, serves: TlsUse, files: &TlsFiles) -> Option<&TlsFinding> {
+        let mut found = self.found.known()?.iter();
+        found.find(|one| one.serves == serves && one.files == *files)
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::context::{Context, names};
 use super::orders::{is_out, paused};
 use super::safety::undisturbed;
+use super::tls_files::stays_down;
 use super::{downgrade, leader, lock_holder, space, spares, transport_list};
 use crate::model::{
     Action, Grant, GrantPurpose, Join, MemberList, NodeName, NodeStatus, RaftTerm, ReasonCode,
@@ -57,6 +58,22 @@ fn give_for(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> {
         return restarts.and_then(|node| transport_list::list_anew(cx, list, Some(&node)));
     }
     let mut wanting = wanting(cx, list);
+    if let Some((node, why)) = goes_for_good(&statuses) {
+        // The gate lets it stop soon, whatever is granted. Only members whose stop the gate holds back as
+        // well go first.
+        let text =
+            format!("etcd on {node} is being stopped, which is not granted: it might not start again: {why}");
+        cx.because(ReasonCode::RestartWaits, text);
+        cx.wake_in(Duration::from_secs(1));
+        let held = |node: &NodeName| {
+            let status = cx.status_of(node);
+            status.is_some_and(|status| status.steering.waits_to_stop && stays_down(status).is_none())
+        };
+        wanting.retain(|node| held(node));
+        if wanting.is_empty() {
+            return None;
+        }
+    }
     let half = transport_list::half_switched(cx, list);
     if !half.is_empty() && wanting.iter().any(|node| half.contains(node)) {
         wanting.retain(|node| half.contains(node));
@@ -79,6 +96,12 @@ fn give_for(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> {
         return followers_first(cx, list, &whole, &wanting, &DEFRAG);
     }
     followers_first(cx, list, &whole, &wanting, &RESTART)
+}
+
+/// A node on which something other than the agent stops an etcd that might not start again, and why.
+fn goes_for_good<'a>(statuses: &[&'a NodeStatus]) -> Option<(&'a NodeName, &'a str)> {
+    let mut stopping = statuses.iter().filter(|status| status.steering.waits_to_stop);
+    stopping.find_map(|status| Some((&status.node, stays_down(status)?)))
 }
 
 /// What differs between grants to restart and to defragment.
@@ -181,10 +204,16 @@ pub(super) fn wanting_defrag<'a>(cx: &Context<'a>, list: &MemberList) -> Vec<&'a
 /// Grants the reboot lock to the first node that asks for it.
 fn lend(cx: &mut Context<'_>, list: &MemberList, whole: &Result<(), String>) {
     let nodes = cx.known_nodes().into_iter();
-    let asking: Vec<&NodeName> = nodes
-        .filter(|(node, status)| status.steering.wants_reboot_lock && !is_out(cx, node))
-        .map(|(node, _)| node)
-        .collect();
+    let asking = nodes.filter(|(node, status)| status.steering.wants_reboot_lock && !is_out(cx, node));
+    let (refused, asking): (Vec<_>, Vec<_>) = asking
+        .map(|(node, status)| (node, stays_down(status)))
+        .partition(|(_, why)| why.is_some());
+    for (node, why) in refused {
+        let why = why.unwrap_or_default();
+        let text = format!("{node} asks for the reboot lock, and etcd there might not start again: {why}");
+        cx.because(ReasonCode::RebootLockWaits, text);
+    }
+    let asking: Vec<&NodeName> = asking.into_iter().map(|(node, _)| node).collect();
     if asking.is_empty() {
         return;
     }

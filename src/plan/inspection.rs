@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::context::Context;
-use super::{downgrade, tls_files};
+use super::downgrade;
 use crate::model::{
     Action, ActionKind, ActiveState, DataState, EtcdVersion, Fact, ReasonCode, RestartWish, SteadyMs,
-    UnitState,
+    TlsView, UnitState,
 };
 
 /// Data that waits for a person is inspected again after this time.
@@ -132,7 +132,8 @@ pub(super) fn compare_settings(cx: &mut Context<'_>) -> Option<Action> {
 }
 
 /// Has the certificate files read with which etcd may be started: when they have changed, at intervals while
-/// something is wrong with them, and before a restart. Nobody notices when a person makes a file readable for etcd.
+/// something is wrong with them, and before a restart or another stop. Nobody notices when a person makes a
+/// file readable for etcd.
 pub(super) fn read_tls_files(cx: &mut Context<'_>) -> Option<Action> {
     let tls = &cx.obs.tls;
     let pause = match tls.found.known() {
@@ -140,8 +141,12 @@ pub(super) fn read_tls_files(cx: &mut Context<'_>) -> Option<Action> {
         None => return None,
         Some(found) if found.iter().any(|one| one.trouble.is_some()) => LOOK_AGAIN,
         Some(_) => {
-            cx.obs.me.steering.wants_restart.as_ref()?;
-            tls_files::LASTS
+            let steering = &cx.obs.me.steering;
+            let stops = steering.waits_to_stop || steering.wants_reboot_lock;
+            if steering.wants_restart.is_none() && !stops {
+                return None;
+            }
+            TlsView::LASTS
         }
     };
     let since = if tls.unread {

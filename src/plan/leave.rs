@@ -31,8 +31,9 @@ fn other_voters<'a>(
     nodes.map(|node| (node, cx.status_of(node))).collect()
 }
 
-/// Judges whether etcd on this node may stop. `given` is the grant that this node has given as coordinator,
-/// `down_for_long` is true if [`another_is_down`] has been true for a while.
+/// Judges whether etcd on this node may stop: not while it could not start again. `given` is the grant that
+/// this node has given as coordinator, `down_for_long` is true if [`another_is_down`] has been true for a
+/// while.
 pub fn leave_to_stop(observation: &Observation, given: Option<&Grant>, down_for_long: bool) -> Leave {
     let memory = Memory {
         grant: given.map(|grant| (grant.clone(), observation.steady)),
@@ -44,6 +45,11 @@ pub fn leave_to_stop(observation: &Observation, given: Option<&Grant>, down_for_
     };
     if etcd.leader.is_none() {
         return Leave::go("etcd here has no raft leader");
+    }
+    // A stop that nobody grants goes on when the gate has waited long enough. Until then a person may put the
+    // files right.
+    if let Some(why) = &cx.obs.me.tls_trouble {
+        return Leave::wait(format!("etcd here might not start again: {why}"));
     }
     let voters = || list.voters();
     if voters().count() == 1 || !voters().any(|voter| voter.id == etcd.member_id) {

@@ -12,6 +12,7 @@ use super::coordinator_view::as_coordinator;
 use super::lock_holder::{hold_of, holder, lock_of};
 use super::orders::is_out;
 use super::safety::undisturbed;
+use super::tls_files::stays_down;
 use super::{grant, restart};
 use crate::model::{
     Action, ActionKind, Grant, GrantPurpose, LockOwner, MemberList, Memory, NodeName, NodeStatus,
@@ -94,7 +95,8 @@ fn acquire(cx: &mut Context<'_>, request: &Request<'_>) -> Option<Action> {
         let why = why_not(cx);
         return Some(request.answer(false, format!("the reboot lock was not granted: {why}")));
     }
-    let Some((coordinator, grant)) = granted(cx) else {
+    let may = granted(cx).filter(|_| stays_down(&cx.obs.me).is_none());
+    let Some((coordinator, grant)) = may else {
         let why = why_not(cx);
         cx.because(
             ReasonCode::RebootLockWaits,
@@ -143,6 +145,11 @@ fn confirm(
     };
     if cx.obs.steady.since(request.asked) >= request.within {
         return release(cx, own, "not all members have recorded the reboot lock in time");
+    }
+    if let Some(why) = stays_down(&cx.obs.me) {
+        cx.because(ReasonCode::RebootLockWaits, not_again(why));
+        cx.wake_in(LOOK);
+        return None;
     }
     let list = members(cx, &coordinator)?;
     let nodes = list.members.iter().map(|member| cx.spec.node_of(member));
@@ -210,8 +217,15 @@ fn members<'a>(cx: &Context<'a>, coordinator: &NodeName) -> Option<&'a MemberLis
     own.or_else(|| cx.status_of(coordinator)?.members.known())
 }
 
+fn not_again(why: &str) -> String {
+    format!("etcd here might not start again: {why}")
+}
+
 /// Why this node is not granted the lock, as far as it sees what the coordinator sees.
 fn why_not(cx: &Context<'_>) -> String {
+    if let Some(why) = stays_down(&cx.obs.me) {
+        return not_again(why);
+    }
     if let Some((holder, hold)) = holder(cx, None) {
         return format!("{holder} holds it for {}", hold.owner);
     }

@@ -3,7 +3,8 @@
 //!
 //! A node without a vote may be stopped whenever the members are known. A voter may be stopped while every
 //! other member is a healthy voter, these are a quorum, and nothing else disturbs the cluster. Whether the
-//! voter itself is healthy does not matter, as long as its agent answers: a reboot often is the cure.
+//! voter itself is healthy does not matter, as long as its agent answers: a reboot often is the cure. An etcd
+//! that runs with certificate files with which it could not start again must not be stopped.
 
 use super::context::Context;
 use super::coordinator_view::as_coordinator;
@@ -12,9 +13,12 @@ use super::member_health::{
     disagreements, known_members, other_lists, silent_agent, silent_agents, why_unhealthy,
 };
 use super::safety::{Change, Disturbance, disturbances, halted, keeps_quorum};
+use super::tls_files;
 use super::under_way::under_way;
 use super::voters_left::{healthy_without, is_quorum, voters_left};
-use crate::model::{Member, MemberList, Memory, NodeName, Observation, Reason, ReasonCode, StopVerdict};
+use crate::model::{
+    Member, MemberList, Memory, NodeName, NodeStatus, Observation, Reason, ReasonCode, StopVerdict,
+};
 
 /// Judges whether `node` may be stopped, from an observation in which every agent has just looked again.
 pub fn ok_to_stop(observation: &Observation, node: &NodeName) -> StopVerdict {
@@ -36,7 +40,8 @@ pub fn ok_to_stop(observation: &Observation, node: &NodeName) -> StopVerdict {
         .map(|(_, reason)| reason)
         .collect();
     let own = list.members.iter().filter(|m| cx.spec.node_of(m) == Some(node));
-    let reasons = match own.min_by_key(|member| member.is_learner) {
+    let own = own.min_by_key(|member| member.is_learner);
+    let mut reasons = match own {
         Some(member) if !member.is_learner => {
             notes.extend(cx.status_of(node).and_then(|_| why_unhealthy(&cx, list, member)));
             notes.extend(leads(&cx, member, node));
@@ -54,6 +59,11 @@ pub fn ok_to_stop(observation: &Observation, node: &NodeName) -> StopVerdict {
             other_lists(&cx, list, cx.known_nodes())
         }
     };
+    if let Some(status) = own.and_then(|_| cx.status_of(node)) {
+        let runs = tls_files::stays_down(status).is_some();
+        let told = if runs { &mut reasons } else { &mut notes };
+        told.extend(starts_again(status));
+    }
     StopVerdict {
         left: Some(voters_left(&cx, list, Some(node))),
         ..verdict(node, reasons, notes)
@@ -146,6 +156,13 @@ fn halts(view: &Observation) -> Vec<Reason> {
         .filter(|reason| reason.halt)
         .cloned()
         .collect()
+}
+
+/// Why etcd on this node might not start again.
+fn starts_again(status: &NodeStatus) -> Option<Reason> {
+    let why = status.tls_trouble.as_ref()?;
+    let text = format!("etcd on {} might not start again: {why}", status.node);
+    Some(Reason::new(ReasonCode::TlsFilesUnusable, text))
 }
 
 /// A note for the node of the raft leader.

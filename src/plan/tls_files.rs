@@ -1,28 +1,57 @@
-//! Keeps a running etcd from a restart into certificate files with which it cannot work. Its own user has read
-//! them before (`src/unit/data/tls_files.rs`). ADR 28.
+//! Keeps a running etcd from a stop with certificate files with which it cannot start again. Its own user has
+//! read them before (`src/unit/data/tls_files.rs`). ADR 28.
 
 use std::time::Duration;
 
 use super::context::Context;
-use crate::model::{Assignment, ReasonCode, SteadyMs, TlsUse, TlsView, Transport};
+use crate::model::{Assignment, NodeStatus, ReasonCode, SteadyMs, TlsUse, TlsView, Transport};
 
-/// Files that were read longer ago are read again before a restart: a certificate expires without a change.
-pub(super) const LASTS: Duration = Duration::from_mins(10);
+/// A stop by others waits this long for files to be read. The gate lets it go on soon, and stops of several
+/// members that nobody has granted coincide.
+const READ_WITHIN: Duration = Duration::from_secs(5);
+
+/// Who wants to stop etcd on this node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopWish {
+    /// Nobody.
+    Nobody,
+    /// Somebody who waits until it may be stopped.
+    Waits,
+    /// The gate holds a stop back, for this long so far. It soon goes on without leave.
+    Held(Duration),
+}
 
 /// Why a running etcd must not be restarted with the files of `next` now; `None` if nothing was found in them.
 pub fn restart_objection(view: &TlsView, next: &Transport, now: SteadyMs) -> Option<String> {
+    stop_objection(view, next, now, StopWish::Waits)
+}
+
+/// Why a running etcd, if it is stopped now, might not start again with the files of `next`; `None` if
+/// nothing was found in them. Files that were read long ago count while nobody wants to stop it.
+pub fn stop_objection(view: &TlsView, next: &Transport, now: SteadyMs, wish: StopWish) -> Option<String> {
     if mutant!(FilesUnchecked) {
         return None;
     }
+    let no_longer = matches!(wish, StopWish::Held(waited) if waited >= READ_WITHIN);
     let objection = next.files().find_map(|(serves, files)| {
-        let why = view.objection(serves, files)?;
+        let why = if no_longer {
+            view.finding(serves, files)?.trouble.clone()?
+        } else {
+            view.objection(serves, files)?
+        };
         Some(format!("[{}]: {why}", serves.table()))
     });
     objection.or_else(|| {
-        let old =
-            view.found.known().is_some() && next.files().next().is_some() && now.since(view.at) >= LASTS;
+        let waits = wish != StopWish::Nobody && !no_longer;
+        let old = waits && view.is_old(now) && next.files().next().is_some();
         old.then(|| "its certificate files are read again first".to_owned())
     })
+}
+
+/// Why the etcd that runs on this node might not start again, as its agent reports. An etcd that is down
+/// loses nothing by another stop.
+pub(super) fn stays_down(status: &NodeStatus) -> Option<&str> {
+    status.tls_trouble.as_deref().filter(|_| status.is_active())
 }
 
 /// Reports what was found in the files that are configured, and in those of the next start.

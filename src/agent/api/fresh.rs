@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::model::{Fact, NodeStatus, Observation};
 use crate::ports::{AgentHandle, PortError, PortResult};
@@ -13,6 +13,10 @@ use crate::agent::Agent;
 
 /// How long a new look may take. systemd, etcd's status and its member list each have shorter deadlines.
 const LOOK_WITHIN: Duration = Duration::from_secs(7);
+/// Part of that: how long certificate files may take to be read after a first look.
+const READ_WITHIN: Duration = Duration::from_secs(2);
+/// The pause between two looks that wait for them.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// This node's status from a look that begins now.
 ///
@@ -54,8 +58,33 @@ pub(crate) fn last(agent: &Agent) -> PortResult<Observation> {
     })
 }
 
-/// Returns when the loop has looked again.
+/// Returns when the loop has looked again. Certificate files that are to be read, or were read long ago, are
+/// read in between if that succeeds soon: whether etcd may be stopped depends on them.
 async fn look(agent: &Agent) -> PortResult<()> {
+    let begun = agent.ports.clock.steady();
+    agent.shared.with(|inner| inner.data.forget_old_tls(begun));
+    look_once(agent).await?;
+    let unread = || {
+        agent.shared.with(|inner| {
+            let seen = inner.last.observation.as_ref();
+            seen.is_some_and(|seen| seen.tls.unread)
+        })
+    };
+    let read = async {
+        while unread() {
+            sleep(LOOK_EVERY).await;
+            if look_once(agent).await.is_err() {
+                return;
+            }
+        }
+    };
+    let left = LOOK_WITHIN.saturating_sub(agent.ports.clock.steady().since(begun));
+    // Files that are not read by then are unknown.
+    let _ = timeout(left.min(READ_WITHIN), read).await;
+    Ok(())
+}
+
+async fn look_once(agent: &Agent) -> PortResult<()> {
     let next = agent.shared.looks.next();
     agent.shared.wake.notify_one();
     timeout(LOOK_WITHIN, next).await.map_err(|_| {

@@ -15,7 +15,7 @@ use crate::model::{
     EtcdBinaries, EtcdRun, Fact, GateView, HashCheck, LeaderAsk, LoadState, NodeName, NodeStatus,
     Observation, OperatorRequest, RequestView, RestartWish, Steering, TlsView, UnixMs, is_full,
 };
-use crate::plan;
+use crate::plan::{self, StopWish};
 use crate::ports::PortResult;
 
 /// Asks the ports.
@@ -136,9 +136,11 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         .assignment
         .as_ref()
         .map(|assigned| assigned.transport(&agent.spec.etcd));
-    if let (Some(wish), Some(next)) = (&mut steering.wants_restart, next) {
-        wish.held = plan::restart_objection(&facts.tls, &next, facts.steady);
+    if let (Some(wish), Some(next)) = (&mut steering.wants_restart, &next) {
+        wish.held = plan::restart_objection(&facts.tls, next, facts.steady);
     }
+    let wish = stop_wish(agent, &facts, &steering);
+    let tls_trouble = next.and_then(|next| plan::stop_objection(&facts.tls, &next, facts.steady, wish));
     let v2_entries = v2_entries(agent, &facts);
     let store = store::view(agent);
     let Facts {
@@ -249,6 +251,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         store_failures,
         peer_url: agent.spec.peer_url(&agent.spec.node),
         transport: Some(transport),
+        tls_trouble,
         last_backup: newest_of(newest_backup.into_iter().chain(&last_backup), &peers, now),
         certificate_not_after: agent.certificate_not_after(),
         steering,
@@ -303,6 +306,16 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         hash_check,
         requests: pending.into_iter().map(|r| r.request).collect(),
         spec,
+    }
+}
+
+/// Who wants to stop etcd here.
+fn stop_wish(agent: &Agent, facts: &Facts, steering: &Steering) -> StopWish {
+    let pid = facts.unit.known().map_or(0, |unit| unit.main_pid);
+    match agent.shared.with(|inner| inner.stop.waited(pid, facts.steady)) {
+        Some(waited) => StopWish::Held(waited),
+        None if steering.wants_reboot_lock => StopWish::Waits,
+        None => StopWish::Nobody,
     }
 }
 

@@ -100,6 +100,15 @@ impl LocalData {
         }
     }
 
+    /// Drops what was found in certificate files so long ago that they have to be read again before etcd is
+    /// stopped.
+    pub(crate) fn forget_old_tls(&mut self, now: SteadyMs) {
+        self.tls = self
+            .tls
+            .take()
+            .filter(|(_, at, _)| now.since(*at) < TlsView::LASTS);
+    }
+
     /// Takes over what was found in certificate files. `stamp` is from before they were read.
     pub(crate) fn take_tls(&mut self, stamp: Option<String>, report: &DataReport, now: SteadyMs) {
         if let (Some(stamp), Some(found)) = (stamp, &report.tls) {
@@ -256,6 +265,11 @@ mod tests {
         let read = data.tls(Some("one"));
         assert_eq!((read.unread, read.at), (false, SteadyMs(5)));
         assert_eq!(read.found, Fact::Known(Vec::new()));
+        data.forget_old_tls(SteadyMs(600_004));
+        assert!(!data.tls(Some("one")).unread);
+        data.forget_old_tls(SteadyMs(600_005));
+        assert!(data.tls(Some("one")).unread, "ten minutes later");
+        data.take_tls(Some("one".to_owned()), &report, SteadyMs(600_006));
         let changed = data.tls(Some("two"));
         assert_eq!((changed.unread, changed.found), (true, Fact::Absent));
     }

@@ -19,6 +19,8 @@ pub(in crate::agent) struct StopAsk {
     pid: u32,
     /// When the gate asked last.
     asked: Option<SteadyMs>,
+    /// When it asked first.
+    since: SteadyMs,
     /// True once it has leave: the process is about to end.
     left: bool,
     /// The process that the agent itself asked systemd to stop.
@@ -30,8 +32,12 @@ pub(in crate::agent) struct StopAsk {
 impl StopAsk {
     /// The gate asks for leave for this process.
     pub(in crate::agent) fn ask(&mut self, pid: u32, now: SteadyMs) {
-        if self.pid != pid {
+        let another = self.pid != pid;
+        if another {
             (self.pid, self.left) = (pid, false);
+        }
+        if another || !self.is_recent(now) {
+            self.since = now;
         }
         self.asked = Some(now);
     }
@@ -49,8 +55,16 @@ impl StopAsk {
 
     /// True while a stop of this process waits for leave.
     pub(in crate::agent) fn waits(&self, pid: u32, now: SteadyMs) -> bool {
-        let recent = self.asked.is_some_and(|at| now.since(at) < ASKED_WITHIN);
-        self.pid == pid && recent && !self.left
+        self.pid == pid && self.is_recent(now) && !self.left
+    }
+
+    /// How long a stop of this process has been waiting for leave; `None` if none waits.
+    pub(in crate::agent) fn waited(&self, pid: u32, now: SteadyMs) -> Option<Duration> {
+        self.waits(pid, now).then(|| now.since(self.since))
+    }
+
+    fn is_recent(&self, now: SteadyMs) -> bool {
+        self.asked.is_some_and(|at| now.since(at) < ASKED_WITHIN)
     }
 
     /// The agent asks systemd for a stop or a restart of this process.
@@ -75,8 +89,20 @@ mod tests {
         stop.ask(7, SteadyMs(1000));
         assert!(stop.waits(7, SteadyMs(1200)));
         assert!(!stop.waits(8, SteadyMs(1200)), "another process");
-        assert!(!stop.waits(7, SteadyMs(4000)), "the gate no longer asks");
+        stop.ask(7, SteadyMs(1400));
+        assert_eq!(
+            stop.waited(7, SteadyMs(1500)),
+            Some(Duration::from_millis(500)),
+            "since it was first asked for"
+        );
+        assert!(!stop.waits(7, SteadyMs(4400)), "the gate no longer asks");
+        assert_eq!(stop.waited(7, SteadyMs(4400)), None);
         stop.ask(7, SteadyMs(5000));
+        assert_eq!(
+            stop.waited(7, SteadyMs(5000)),
+            Some(Duration::ZERO),
+            "another stop"
+        );
         stop.leave();
         stop.ask(7, SteadyMs(5100));
         assert!(!stop.waits(7, SteadyMs(5200)), "it is about to end");

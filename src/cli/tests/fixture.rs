@@ -117,6 +117,7 @@ pub(super) fn node(number: u64) -> NodeStatus {
         store_failures: 0,
         peer_url: None,
         transport: None,
+        tls_trouble: None,
         last_backup: backups().pop(),
         certificate_not_after: None,
         steering: Steering::default(),

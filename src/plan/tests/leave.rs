@@ -117,6 +117,72 @@ fn a_stop_waits_for_a_grant_unless_waiting_is_of_no_use() {
 }
 
 #[test]
+fn an_etcd_that_could_not_start_again_has_no_leave() {
+    let no_key = || Some("[etcd.peer_tls]: the key is not there".to_owned());
+    let table: [(&str, Spoil); 4] = [
+        ("nothing yet", |_| {}),
+        ("granted by an older coordinator", |obs| {
+            peer(obs, 0).steering.grant = Some(grant_to(1));
+        }),
+        ("another member has failed", |obs| {
+            take_down(peer(obs, 2), ActiveState::Failed);
+        }),
+        ("the only voter", |obs| {
+            let Fact::Known(list) = &mut obs.me.members else {
+                return;
+            };
+            list.members.retain(|member| member.name == "n2");
+        }),
+    ];
+    for (what, spoil) in table {
+        let mut obs = healthy(1);
+        stops(&mut obs.me);
+        spoil(&mut obs);
+        obs.me.tls_trouble = no_key();
+        let leave = leave_to_stop(&obs, None, true);
+        assert!(!leave.go, "{what}: {leave:?}");
+        assert_eq!(
+            leave.text, "etcd here might not start again: [etcd.peer_tls]: the key is not there",
+            "{what}"
+        );
+    }
+    let mut silent = healthy(1);
+    silent.me.tls_trouble = no_key();
+    silent.me.etcd = Fact::Unreachable("timed out".into());
+    assert!(leave_to_stop(&silent, None, true).go, "it does not serve");
+}
+
+#[test]
+fn rule_4_a_stop_of_an_etcd_that_could_not_start_again_is_not_granted() {
+    let mut obs = healthy(0);
+    stops(peer(&mut obs, 1));
+    peer(&mut obs, 1).tls_trouble = Some("[etcd.peer_tls]: the key is not there".to_owned());
+    let decision = plan(&obs, &settled());
+    assert_eq!(granted(&decision), None);
+    let told = decision
+        .reasons
+        .iter()
+        .find(|reason| reason.code == ReasonCode::RestartWaits)
+        .unwrap();
+    assert_eq!(
+        told.text,
+        "etcd on n2 is being stopped, which is not granted: it might not start again: [etcd.peer_tls]: the key is not there"
+    );
+    // It goes down soon, whatever is granted: nothing else that can wait is disturbed.
+    wish(peer(&mut obs, 2), Some(3));
+    assert_eq!(granted(&plan(&obs, &settled())), None, "a restart waits");
+    peer(&mut obs, 2).steering.wants_restart = None;
+    peer(&mut obs, 2).steering.wants_reboot_lock = true;
+    assert_eq!(granted(&plan(&obs, &settled())), None, "a reboot waits");
+    stops(peer(&mut obs, 2));
+    assert_eq!(
+        granted(&plan(&obs, &settled())),
+        Some(&name(2)),
+        "what would stop at the same time goes first"
+    );
+}
+
+#[test]
 fn rule_4_stops_by_others_are_granted_one_at_a_time_and_the_leader_moves_first() {
     let mut obs = healthy(0);
     stops(&mut obs.me);

@@ -42,7 +42,9 @@ mod versions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{TransportSeen, next_transport, restart_objection, transport_objection};
+use super::{
+    StopWish, TransportSeen, next_transport, restart_objection, stop_objection, transport_objection,
+};
 use crate::model::*;
 
 fn name(i: usize) -> NodeName {
@@ -147,6 +149,7 @@ fn node(spec: &Spec, i: usize) -> NodeStatus {
         store_failures: 0,
         peer_url: None,
         transport: None,
+        tls_trouble: None,
         last_backup: None,
         certificate_not_after: None,
         steering: Steering::default(),

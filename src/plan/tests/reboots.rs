@@ -109,6 +109,69 @@ fn rule_4_the_lock_is_granted_to_one_node_of_a_whole_cluster() {
     assert_eq!(granted(&new), None, "it has only just come to lead");
 }
 
+const NO_KEY: &str = "[etcd.peer_tls]: the key is not there";
+
+#[test]
+fn rule_4_the_lock_is_not_granted_to_a_node_whose_etcd_could_not_start_again() {
+    let mut obs = asking(&[1]);
+    peer(&mut obs, 1).tls_trouble = Some(NO_KEY.into());
+    let decision = plan(&obs, &settled());
+    assert_eq!(granted(&decision), None);
+    let waits = |reason: &&Reason| reason.code == ReasonCode::RebootLockWaits;
+    let told = decision.reasons.iter().find(waits).unwrap();
+    assert_eq!(
+        told.text,
+        format!("n2 asks for the reboot lock, and etcd there might not start again: {NO_KEY}")
+    );
+    peer(&mut obs, 2).steering.wants_reboot_lock = true;
+    assert_eq!(
+        granted(&plan(&obs, &settled())),
+        Some((&name(2), GrantPurpose::Reboot)),
+        "the others get it"
+    );
+    let mut own = asking(&[0]);
+    own.me.tls_trouble = Some(NO_KEY.into());
+    assert_eq!(granted(&plan(&own, &settled())), None, "the coordinator's own");
+}
+
+#[test]
+fn a_node_whose_etcd_could_not_start_again_takes_no_lock() {
+    let told = |obs: &Observation| {
+        let reasons = decide(obs).reasons;
+        let mut waits = reasons
+            .into_iter()
+            .filter(|r| r.code == ReasonCode::RebootLockWaits);
+        waits.next().map(|reason| reason.text)
+    };
+    let mut obs = taking();
+    obs.me.tls_trouble = Some(NO_KEY.into());
+    assert_eq!(action(&obs), None, "although it is granted");
+    assert_eq!(
+        told(&obs),
+        Some(format!(
+            "waits for the reboot lock: etcd here might not start again: {NO_KEY}"
+        ))
+    );
+    obs.steady = SteadyMs(obs.steady.0 + 40_000);
+    let Some(Action::Answer { done, message, .. }) = decide(&obs).action else {
+        panic!("not answered")
+    };
+    assert!(!done && message.contains(NO_KEY), "{message}");
+
+    let mut obs = taken(lock(1, 3, false));
+    obs.me.tls_trouble = Some(NO_KEY.into());
+    assert_eq!(action(&obs), None, "the host does not reboot");
+    assert!(told(&obs).unwrap().contains(NO_KEY));
+    obs.steady = SteadyMs(obs.steady.0 + 40_000);
+    assert_eq!(action(&obs), Some("set-reboot-lock"), "it is released in the end");
+
+    // An etcd that is down loses nothing by a reboot of its host.
+    let mut down = taking();
+    take_down(&mut down.me, ActiveState::Failed);
+    down.me.tls_trouble = Some(NO_KEY.into());
+    assert!(!told(&down).unwrap_or_default().contains(NO_KEY));
+}
+
 /// A cluster of three with a spare that holds the lock and is silent.
 fn silent_holder() -> Observation {
     let mut obs = cluster(4, 3, 3);

@@ -161,6 +161,29 @@ fn each_refusal_has_its_reason() {
             &["restart-wanted"],
         ),
         (
+            "its own etcd could not start again",
+            |obs| peer(obs, 2).tls_trouble = Some("[etcd.peer_tls]: the key is not there".into()),
+            &["tls-files-unusable"],
+        ),
+        (
+            "it is a learner, and its etcd could not start again",
+            |obs| {
+                make_learner(obs, 2);
+                peer(obs, 2).tls_trouble = Some("[etcd.peer_tls]: the key is not there".into());
+            },
+            &["tls-files-unusable"],
+        ),
+        (
+            "another etcd is being stopped and could not start again",
+            |obs| {
+                let status = peer(obs, 1);
+                status.unit = unit(ActiveState::Deactivating);
+                status.steering.waits_to_stop = true;
+                status.tls_trouble = Some("[etcd.peer_tls]: the key is not there".into());
+            },
+            &["restart-wanted"],
+        ),
+        (
             "a leader move was requested",
             |obs| {
                 peer(obs, 2).steering.leader_ask = Some(LeaderAsk {
@@ -312,6 +335,21 @@ fn each_yes_has_its_notes() {
             &["etcd-down"],
         ),
         (
+            "the node's own etcd is down, and does not start with its certificate files",
+            |obs| {
+                take_down(peer(obs, 2), ActiveState::Failed);
+                peer(obs, 2).tls_trouble = Some("[etcd.peer_tls]: the key is not there".into());
+            },
+            2,
+            &["etcd-down", "tls-files-unusable"],
+        ),
+        (
+            "another etcd could not start again, and is not stopped",
+            |obs| peer(obs, 1).tls_trouble = Some("[etcd.peer_tls]: the key is not there".into()),
+            2,
+            &[],
+        ),
+        (
             "the node's own etcd does not answer",
             |obs| peer(obs, 2).etcd = Fact::Unreachable("timed out".into()),
             2,
@@ -347,6 +385,32 @@ fn the_answer_is_the_same_wherever_it_is_asked() {
         let text = format!("{:?}", verdict.reasons);
         assert!(!verdict.ok && text.contains("n2"), "at n{}: {text}", me + 1);
         assert!(ok_to_stop(&one_down, &name(1)).ok, "n2 itself, at n{}", me + 1);
+    }
+}
+
+#[test]
+fn a_node_whose_etcd_could_not_start_again_is_not_stopped_wherever_that_is_asked() {
+    for me in 0..3 {
+        for node in 0..3 {
+            let mut obs = healthy(me);
+            let status = if me == node {
+                &mut obs.me
+            } else {
+                peer(&mut obs, node)
+            };
+            status.tls_trouble = Some("[etcd.client_tls]: cannot use /crt: it is not there".into());
+            let verdict = ok_to_stop(&obs, &name(node));
+            assert_eq!(codes(&verdict.reasons), ["tls-files-unusable"], "{verdict:?}");
+            let expected = format!(
+                "etcd on n{} might not start again: [etcd.client_tls]: cannot use /crt: it is not there",
+                node + 1
+            );
+            assert_eq!(verdict.reasons[0].text, expected);
+            // What one node says of its files holds nobody else back.
+            for other in (0..3).filter(|other| *other != node) {
+                assert!(ok_to_stop(&obs, &name(other)).ok, "n{} at n{}", other + 1, me + 1);
+            }
+        }
     }
 }
 

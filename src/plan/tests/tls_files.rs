@@ -1,4 +1,4 @@
-//! Certificate files with which etcd cannot work: nothing restarts a running etcd with them.
+//! Certificate files with which etcd cannot work: nothing restarts or stops a running etcd with them.
 
 use super::restarts::{settled, wish};
 use super::transport_world::{configure, transport};
@@ -185,4 +185,72 @@ fn a_restart_waits_for_its_own_files_alone() {
         None,
         "nobody can read them"
     );
+}
+
+/// What is known of the files, the transport of the next start, and the objections to a stop, one for each
+/// wish.
+type FilesRow<'a> = (&'a str, &'a TlsView, &'a Transport, [Option<&'a str>; 4]);
+
+#[test]
+fn a_stop_is_held_for_files_that_were_found_bad_and_for_others_only_until_they_are_read() {
+    let obs = with_other_files();
+    let (own, bad) = (transport("cdl"), Transport::configured(&obs.spec.etcd));
+    let found = view(&obs, Some("the key is not there"));
+    let unread = TlsView {
+        unread: true,
+        ..TlsView::default()
+    };
+    let early = StopWish::Held(Duration::from_millis(4999));
+    let late = StopWish::Held(Duration::from_secs(5));
+    let read = Some("[etcd.client_tls]: the files of [etcd.client_tls] are read first, as etcd's user");
+    let again = Some("its certificate files are read again first");
+    let no_key = Some("[etcd.peer_tls]: the key is not there");
+    let none = [None; 4];
+    let table: [FilesRow<'_>; 4] = [
+        ("good", &found, &own, none),
+        ("bad", &found, &bad, [no_key; 4]),
+        ("not read", &unread, &own, [read, read, read, None]),
+        ("plain HTTP", &unread, &Transport::default(), none),
+    ];
+    let wishes = [StopWish::Nobody, StopWish::Waits, early, late];
+    for (what, view, next, expected) in table {
+        let said = wishes.map(|wish| stop_objection(view, next, obs.steady, wish));
+        assert_eq!(said.each_ref().map(Option::as_deref), expected, "{what}");
+    }
+    let later = SteadyMs(obs.steady.0 + 600_000);
+    let said = wishes.map(|wish| stop_objection(&found, &own, later, wish));
+    assert_eq!(
+        said.each_ref().map(Option::as_deref),
+        [None, again, again, None],
+        "read long ago"
+    );
+    let said = wishes.map(|wish| stop_objection(&TlsView::default(), &own, later, wish));
+    assert_eq!(
+        said.each_ref().map(Option::as_deref),
+        none,
+        "nobody can read them"
+    );
+}
+
+#[test]
+fn files_that_were_read_long_ago_are_read_again_before_a_stop() {
+    let mut obs = with_other_files();
+    obs.spec.etcd.peer_tls = transport("cdl").peer;
+    let digest = obs.spec.settings_digest();
+    obs.assignment.as_mut().unwrap().settings_digest = digest;
+    obs.tls = view(&obs, None);
+    let stops: [fn(&mut NodeStatus); 2] = [
+        |me| me.steering.wants_reboot_lock = true,
+        |me| {
+            me.unit = unit(ActiveState::Deactivating);
+            me.steering.waits_to_stop = true;
+        },
+    ];
+    for stop in stops {
+        let mut obs = obs.clone();
+        stop(&mut obs.me);
+        assert_eq!(action(&obs), None);
+        obs.steady = SteadyMs(obs.steady.0 + 600_000);
+        assert_eq!(action(&obs), Some("inspect-data"));
+    }
 }

@@ -36,13 +36,14 @@ impl World {
         self.tell(|w| format!("{} gets certificate files that do not work", w.hosts[host].name));
     }
 
-    /// Rule 4: an agent takes no running etcd down that cannot come back.
-    pub(super) fn check_files(&mut self, host: usize) {
+    /// Rule 4: an agent takes no running etcd down that cannot come back, and gives no leave for it. `what`
+    /// it does.
+    pub(in crate::world) fn check_files(&mut self, host: usize, what: &str) {
         let files = self.hosts[host].tls;
         let since = files.bad_since.map_or(0, |at| self.now.saturating_sub(at));
         if since > LOOKED_MS && self.hosts[host].server.is_some() {
             let name = &self.hosts[host].name;
-            let text = format!("{name} restarts etcd with certificate files with which it cannot start");
+            let text = format!("{name} {what} with certificate files with which etcd cannot start");
             self.violate(4, text);
         }
     }

@@ -76,6 +76,77 @@ fn rule_4_under_faults_no_agent_takes_an_etcd_down_that_cannot_come_back() {
     assert!(down >= 20, "only {down} schedules had an etcd that did not start");
 }
 
+/// A package restarts etcd on all hosts, one of which has bad files. The gate lets that one stop in the end.
+fn with_a_package(seed: u64, victim: usize) -> Schedule {
+    let mut schedule = Schedule::calm(seed, 3, 3, false);
+    schedule.tls = true;
+    schedule.faults.push((15_000, Fault::BadFiles(victim)));
+    for host in 0..3 {
+        schedule.faults.push((22_000, Fault::RestartByOthers(host)));
+    }
+    schedule.faults.push((90_000, Fault::Mend));
+    schedule
+}
+
+/// All hosts ask for the reboot lock, and reboot when they have it. One has bad files until people replace
+/// them.
+fn with_reboots(seed: u64, victim: usize) -> Schedule {
+    let mut schedule = Schedule::calm(seed, 3, 3, false);
+    schedule.tls = true;
+    schedule.faults.push((15_000, Fault::BadFiles(victim)));
+    for host in 0..3 {
+        schedule.faults.push((22_000, Fault::RebootLock(host)));
+        for at in (22_500..45_000).step_by(500) {
+            schedule.faults.push((at, Fault::Reboot(host, 2000)));
+        }
+        for at in (27_000..60_000).step_by(6000) {
+            schedule.faults.push((at, Fault::ReleaseLock(host)));
+        }
+    }
+    schedule.faults.push((90_000, Fault::Mend));
+    schedule.faults.sort_by_key(|(at, _)| *at);
+    schedule
+}
+
+#[test]
+fn rule_4_nobody_has_leave_to_stop_an_etcd_that_cannot_come_back() {
+    for seed in 0..12 {
+        let victim = usize::try_from(seed % 3).unwrap_or_default();
+        let bad = format!("n{}", victim + 1);
+        let (_, history) = run_well(&with_a_package(seed, victim));
+        assert!(
+            history.contains(&format!("{bad} restarts etcd without leave")),
+            "{history}"
+        );
+        let (outcome, history) = run_well(&with_reboots(seed, victim));
+        assert!(
+            outcome.seen.contains("event a reboot under the lock"),
+            "{history}"
+        );
+        assert!(!history.contains(&format!("{bad} boots")), "{history}");
+    }
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn rule_4_an_agent_that_gives_leave_whatever_the_files_are_is_found_out() {
+    use etcd_agent::mutant::{Mutant, set};
+
+    for (schedule, what) in [
+        (with_a_package(2, 1), "lets etcd stop"),
+        (with_reboots(2, 1), "takes the reboot lock"),
+    ] {
+        set(Some(Mutant::FilesUnchecked));
+        let violation = run(&schedule, false).violation;
+        set(None);
+        let violation = violation.expect("no violation, although such an etcd had leave to stop");
+        assert!(
+            violation.starts_with("rule 4:") && violation.contains(what),
+            "{violation}"
+        );
+    }
+}
+
 #[cfg(feature = "mutants")]
 #[test]
 fn rule_4_an_agent_that_does_not_look_at_certificate_files_is_found_out() {

@@ -21,6 +21,7 @@ impl World {
             return;
         }
         self.saw("event", "a reboot lock");
+        self.check_files(host, "takes the reboot lock");
         let other = (0..self.hosts.len()).find(|other| *other != host && self.may_reboot(*other));
         if let Some(other) = other {
             let (one, other) = (&self.hosts[host].name, &self.hosts[other].name);
