@@ -107,4 +107,48 @@ pub(crate) fn a_member_is_not_restarted_into_files_that_do_not_work(lab: &Lab, t
     .unwrap();
     lab.wait_healthy(3, SOON).unwrap();
     wait_good(n1);
+    nobody_has_leave_to_stop_it(lab);
+}
+
+/// Asked here or on another node, the answer is no, and the reboot lock is not granted. A package that restarts etcd waits
+/// as long as the gate holds it. Then etcd is down until somebody replaces the file.
+fn nobody_has_leave_to_stop_it(lab: &Lab) {
+    let [n1, n2] = [1, 2].map(|number| lab.host(number).unwrap());
+    let key = format!("{DIR}/next.key");
+    sh(n1, &format!("chmod 0600 {key} && touch {key}"));
+    wait_found(n1, "next.key", "etcd's user may not read it");
+    for host in [n1, n2] {
+        let answer = agent(host, &["ok-to-stop", "n1"]);
+        let told = answer.stdout.contains("tls-files-unusable") && answer.stdout.contains(&key);
+        assert!(answer.code == 4 && told, "{}", answer.stdout);
+        wait_until("another node to be ok to stop", SOON, || {
+            Ok(agent(host, &["ok-to-stop", "n3"]).code == 0)
+        })
+        .unwrap();
+    }
+    let lock = agent(n1, &["reboot-lock", "acquire", "--timeout", "3s"]);
+    assert!(
+        lock.code == 4 && lock.stderr.contains("etcd here might not start again"),
+        "{}",
+        lock.stderr
+    );
+
+    let before = etcd_pid(n1);
+    n1.systemctl(&["--no-block", "restart", "etcd"])
+        .unwrap()
+        .ok()
+        .unwrap();
+    holds_for("etcd to run on", Duration::from_secs(12), || {
+        etcd_pid(n1) == before
+    });
+    wait_until("etcd to fail", SOON, || {
+        Ok(n1.systemctl(&["show", "-P", "Result", "etcd"])?.stdout.trim() == "exit-code")
+    })
+    .unwrap();
+    let told = n1.journalctl(&["-u", "etcd", "-n", "200"]).unwrap();
+    let without = "etcd stops without leave after 20 s: etcd here might not start again: [etcd.client_tls]";
+    assert!(told.contains(without), "{told}");
+    sh(n1, &format!("chmod 0640 {key}"));
+    lab.wait_healthy(3, SOON).unwrap();
+    wait_good(n1);
 }
