@@ -27,9 +27,7 @@ fn s09_etcd_is_upgraded_minor_by_minor_under_load_and_goes_back_while_it_can() {
         .unwrap();
     lab.s3().start().unwrap();
     // No snapshot of raft, so that entries of 3.5 stay in the logs.
-    // Those that know it serve the v2 API, too.
-    let settings = snapshots_after(1_000_000) + "enable-v2 = \"true\"\n";
-    lab.configure(|_, config| settings.clone_into(&mut config.extra))
+    lab.configure(|_, config| config.extra = snapshots_after(1_000_000))
         .unwrap();
     lab.start_agents().unwrap();
     lab.wait_healthy(3, SOON).unwrap();
@@ -208,9 +206,9 @@ fn from_3_4_there_is_no_way_back(lab: &Lab, n1: &Host) {
     lab.wait_healthy(3, SOON).unwrap();
 }
 
-/// Settings with which etcd writes a snapshot of raft after as many changes.
+/// Settings with which etcd writes a snapshot of raft after as many changes, and serves the v2 API if it has one.
 fn snapshots_after(changes: u32) -> String {
-    format!("[etcd.settings]\nsnapshot-count = \"{changes}\"\n")
+    format!("[etcd.settings]\nsnapshot-count = \"{changes}\"\nenable-v2 = \"true\"\n")
 }
 
 /// etcd 3.7 would panic on them. They are gone after a snapshot of raft.
