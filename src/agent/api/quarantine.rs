@@ -45,8 +45,6 @@ async fn begin(
             CHECKS_USERS_IN_QUARANTINE.0, CHECKS_USERS_IN_QUARANTINE.1
         )));
     }
-    let (member, alarm) = QUARANTINE;
-    let raised = agent.ports.etcd.alarms().await?.contains(&QUARANTINE);
     let has_v2 = v2_keys::may_be_there(&seen);
     let keys = if has_v2 {
         v2_keys::find(agent, include_v2).await?
@@ -57,6 +55,8 @@ async fn begin(
         v2_keys: keys.len(),
         ..QuarantineView::default()
     };
+    let (member, alarm) = QUARANTINE;
+    let raised = agent.ports.etcd.alarms().await?.contains(&QUARANTINE);
     if !raised {
         v2_keys::carry(agent, &keys, dry_run).await?;
     }
@@ -74,6 +74,9 @@ async fn begin(
     if has_v2 {
         // The alarm refuses no write of the v2 API. The quarantine stays: another node may have begun to use it.
         v2_keys::compare(agent, include_v2).await?;
+        if !agent.ports.etcd.alarms().await?.contains(&QUARANTINE) {
+            return Err(refused("somebody ended the quarantine meanwhile: move again"));
+        }
     }
     Ok(view)
 }
