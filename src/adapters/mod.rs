@@ -5,6 +5,7 @@ mod dial;
 pub mod dir;
 pub mod disk;
 pub mod etcd;
+mod http1;
 pub mod peers;
 mod rate_limiter;
 pub mod s3;

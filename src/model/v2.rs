@@ -21,7 +21,7 @@ pub struct V2Names {
     /// by name.
     #[serde(default)]
     pub hidden: BTreeSet<String>,
-    /// True if the log holds a request of a client of the v2 API. etcd 3.6 panics on it (`applyV2Request` in its
+    /// True if the log holds a request of a client of the v2 API. etcd 3.6 panics on it (`v2ToV3Request` in its
     /// `server/etcdserver/apply_v2.go`), whatever the request did.
     #[serde(default)]
     pub in_log: bool,

@@ -11,17 +11,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty, Limited};
-use hyper::client::conn::http1::{self, SendRequest};
+use hyper::client::conn::http1::SendRequest;
 use hyper::{Request, StatusCode, Uri, header};
-use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use serde::Deserialize;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::adapters::dial::{lookup, reach};
+use crate::adapters::http1;
 use crate::adapters::tls::{Tls, explain, one_line};
 use crate::model::V2Key;
 use crate::ports::{PortError, PortResult};
@@ -157,12 +156,13 @@ impl Api {
             let addresses = lookup(&host, port).await.map_err(|error| error.to_string())?;
             let stream = reach(&addresses).await.map_err(|error| error.to_string())?;
             let Some(tls) = tls.filter(|_| uri.scheme_str() == Some("https")) else {
-                return open(stream).await;
+                return http1::open(stream).await.map_err(|error| explain(&error));
             };
             let name = ServerName::try_from(host.clone()).map_err(|error| error.to_string())?;
             let (config, _) = tls.client(None, &[b"http/1.1"]);
             let stream = TlsConnector::from(config).connect(name, stream).await;
-            open(stream.map_err(|error| explain(&error))?).await
+            let stream = stream.map_err(|error| explain(&error))?;
+            http1::open(stream).await.map_err(|error| explain(&error))
         };
         let (sender, driver) = match timeout(ANSWER, connected).await {
             Ok(connected) => connected.map_err(failed)?,
@@ -228,22 +228,6 @@ impl Api {
         }
         Ok(shortest)
     }
-}
-
-async fn open<S>(stream: S) -> Result<(SendRequest<Empty<Bytes>>, JoinSet<()>), String>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let handshake = http1::Builder::new()
-        .max_headers(64)
-        .handshake(TokioIo::new(stream));
-    let (sender, connection) = handshake.await.map_err(|error| explain(&error))?;
-    let mut driver = JoinSet::new();
-    driver.spawn(async move {
-        // The sender gets the error, if there is one.
-        let _ = connection.await;
-    });
-    Ok((sender, driver))
 }
 
 #[cfg(test)]

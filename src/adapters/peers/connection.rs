@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1::{self, SendRequest};
+use hyper::client::conn::http1::SendRequest;
 use hyper::{Method, Request, StatusCode, header};
-use hyper_util::rt::TokioIo;
 use rustls::Error as TlsError;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::adapters::dial::{DialError, dial};
+use crate::adapters::http1;
 use crate::adapters::tls::{Tls, explain, find};
 use crate::model::{ApiError, ClusterName, NodeName, NodeStatus};
 
@@ -140,15 +140,9 @@ impl Target {
 /// An open connection. Dropping it closes it.
 pub(super) struct Connection {
     sender: SendRequest<Full<Bytes>>,
-    driver: JoinHandle<()>,
+    _driver: JoinSet<()>,
     /// The TLS generation at the time of the handshake.
     generation: u64,
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.driver.abort();
-    }
 }
 
 impl Connection {
@@ -156,18 +150,12 @@ impl Connection {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (sender, connection) = http1::Builder::new()
-            .max_headers(64)
-            .handshake(TokioIo::new(stream))
+        let (sender, driver) = http1::open(stream)
             .await
             .map_err(|error| Failure::unsent(explain(&error)))?;
-        let driver = tokio::spawn(async move {
-            // The sender gets the error, if there is one.
-            let _ = connection.await;
-        });
         Ok(Self {
             sender,
-            driver,
+            _driver: driver,
             generation,
         })
     }
