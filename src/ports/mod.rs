@@ -23,8 +23,8 @@ pub use etcd::Etcd;
 pub use node_state::NodeState;
 pub use peers::Peers;
 pub use service::{
-    DataReport, DataRequest, ProcessReport, RestoreReport, STAGE_WITHIN, ServiceManager, ShutdownLock,
-    VerifyRestoreRequest,
+    DataReport, DataRequest, Inspection, ProcessReport, RestoreReport, STAGE_WITHIN, ServiceManager,
+    ShutdownLock, VerifyRestoreRequest,
 };
 pub use store::{Created, Expected, ObjectMeta, ObjectStore, PART_BYTES, Replaced, Tag, Upload};
 

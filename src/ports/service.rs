@@ -16,33 +16,35 @@ use super::{PortError, PortResult};
 /// The time limit for staging a restore. It rewrites the database once; an hour means that it hangs.
 pub const STAGE_WITHIN: Duration = Duration::from_hours(1);
 
+/// What an inspection of the data directory finds out in addition to its state.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[allow(clippy::struct_excessive_bools)] // Questions that do not depend on each other.
+pub struct Inspection {
+    /// True if etcd has ended by itself since it last served. Its last words are then read. If they say that the
+    /// data is damaged, the data is read as well, and the request lasts as long as that takes.
+    pub failed: bool,
+    /// True if the log is to be read for entries of etcd's v2 API.
+    pub log: bool,
+    /// True if the version of the etcd is to be found out that `etcd.service` starts while none is selected.
+    pub base: bool,
+    /// The process of etcd whose settings are to be compared with those that are written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process: Option<u32>,
+    /// True if the certificate files with which etcd may be started are to be read.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tls: bool,
+    /// True if the keys of etcd's v2 API are to be looked for.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub v2_keys: bool,
+}
+
 /// A request to the owner of the data directory (`etcd-agent-data.service`).
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case", tag = "op", deny_unknown_fields)]
 pub enum DataRequest {
     /// Report the state of the data directory.
-    Inspect {
-        /// True if etcd has ended by itself since it last served. Its last words are then read. If they say
-        /// that the data is damaged, the data is read as well, and the request lasts as long as that takes.
-        #[serde(default)]
-        failed: bool,
-        /// True if the log is to be read for entries of etcd's v2 API.
-        #[serde(default)]
-        log: bool,
-        /// True if the version of the etcd is to be found out that `etcd.service` starts while none is
-        /// selected.
-        #[serde(default)]
-        base: bool,
-        /// The process of etcd whose settings are to be compared with those that are written.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        process: Option<u32>,
-        /// True if the certificate files with which etcd may be started are to be read.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        tls: bool,
-        /// True if the keys of etcd's v2 API are to be looked for.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        v2_keys: bool,
-    },
+    Inspect(Inspection),
     /// Restore a snapshot file next to the data directory; nothing is replaced.
     Stage {
         /// The epoch that the restore is for.
@@ -93,7 +95,7 @@ pub struct DataReport {
     pub staged: Option<(Epoch, BackupId)>,
     /// The error, one line; `None` if the request was carried out.
     pub error: Option<String>,
-    /// The version of etcd on this host, if it is older than the oldest supported one.
+    /// The version of etcd on this host, if it is older than the oldest supported one. Not reported with `base`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_too_old: Option<String>,
     /// What etcd logged when it last ended by itself, if the request asked for it and it names a known

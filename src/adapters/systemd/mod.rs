@@ -240,6 +240,7 @@ fn has_free(dir: &Path, bytes: u64) -> bool {
 mod tests {
     use super::*;
     use crate::paths::Paths;
+    use crate::ports::Inspection;
 
     /// The staging of a restore may take an hour, and the loop feeds its watchdog only between its actions.
     #[tokio::test]
@@ -252,17 +253,7 @@ mod tests {
         assert!(matches!(applied, Ok(Err(PortError::Retryable(why))) if why.contains("is at work")));
         let looked = timeout(
             within,
-            systemd.data(
-                &DataRequest::Inspect {
-                    failed: false,
-                    log: false,
-                    base: false,
-                    process: None,
-                    tls: false,
-                    v2_keys: false,
-                },
-                within * 9,
-            ),
+            systemd.data(&DataRequest::Inspect(Inspection::default()), within * 9),
         )
         .await;
         assert!(matches!(looked, Ok(Err(PortError::Retryable(why))) if why.contains("is at work")));

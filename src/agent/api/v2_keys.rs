@@ -9,7 +9,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::refused::refused;
 use crate::agent::Agent;
 use crate::model::{EtcdVersion, Observation, V2Key, V2Names, WITHOUT_V2};
-use crate::ports::{DataRequest, PortError, PortResult};
+use crate::ports::{DataRequest, Inspection, PortError, PortResult};
 
 /// Reading the newest snapshot of raft and the log after it takes seconds.
 const READING: Duration = Duration::from_mins(2);
@@ -59,14 +59,10 @@ pub(super) async fn find(agent: &Agent, include: bool) -> PortResult<Vec<V2Key>>
 
 /// What the disk of this node says. The store of v2 is the same on all members.
 async fn on_disk(agent: &Agent) -> PortResult<V2Names> {
-    let request = DataRequest::Inspect {
-        failed: false,
-        log: false,
-        base: false,
-        process: None,
-        tls: false,
+    let request = DataRequest::Inspect(Inspection {
         v2_keys: true,
-    };
+        ..Inspection::default()
+    });
     let report = agent.ports.service.data(&request, READING).await?;
     report.v2_keys.ok_or_else(|| {
         let why = report.error.unwrap_or_else(|| "nothing was found out".to_owned());

@@ -23,7 +23,7 @@ use crate::model::{
     Action, ActiveState, BackupId, DataState, Epoch, EtcdStatus, Fact, Generation, Job, OperatorRequest,
     RequestState, UnitState,
 };
-use crate::ports::{DataRequest, PortError, PortResult};
+use crate::ports::{DataRequest, Inspection, PortError, PortResult};
 
 /// Timeout of apply: two small files, a daemon-reload, a read-back.
 const APPLY: Duration = Duration::from_secs(30);
@@ -66,14 +66,14 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             let process = unit.map(|unit| unit.main_pid).filter(|pid| *pid != 0);
             let (log, base) = (etcd.is_some_and(EtcdStatus::log_decides), etcd.is_some());
             let assigned = agent.ports.state.assignment()?;
-            let request = DataRequest::Inspect {
+            let request = DataRequest::Inspect(Inspection {
                 failed,
                 log,
                 base,
                 process,
                 tls: agent.tls_stamp(assigned.as_ref()).is_some(),
-                v2_keys: false,
-            };
+                ..Inspection::default()
+            });
             agent.ask_owner(&request, within, |_| Ok(())).await.map(drop)
         }
         Action::FetchBackup { backup } => {

@@ -27,7 +27,7 @@ use super::mounts::HeldBy;
 use super::{DataDirs, boot, files, settings, wal};
 use crate::model::DataState;
 use crate::paths::Paths;
-use crate::ports::{DataReport, DataRequest, ProcessReport};
+use crate::ports::{DataReport, DataRequest, Inspection, ProcessReport};
 
 pub use tls_files::tls_troubles;
 
@@ -63,7 +63,7 @@ pub struct ReportFile {
 impl Owner {
     fn carry_out(&self, request: &DataRequest) -> Result<(), String> {
         match request {
-            DataRequest::Inspect { .. } => Ok(()),
+            DataRequest::Inspect(_) => Ok(()),
             DataRequest::Stage { .. } => stage::stage(self, request),
             DataRequest::Replace {
                 epoch,
@@ -82,17 +82,21 @@ impl Owner {
         } else {
             self.carry_out(&file.request).err()
         };
+        let asked = match &file.request {
+            DataRequest::Inspect(asked) => asked.clone(),
+            DataRequest::Stage { .. } | DataRequest::Replace { .. } => Inspection::default(),
+        };
         // Concurrently: most of the time goes into starting the two programs.
-        let asks_base = matches!(file.request, DataRequest::Inspect { base: true, .. });
         let (mut found, starts, too_old, base) = thread::scope(|scope| {
-            let base = asks_base.then(|| scope.spawn(|| self.base_etcd()));
-            let too_old = scope.spawn(|| self.too_old());
-            let failed = matches!(file.request, DataRequest::Inspect { failed: true, .. });
-            let starts = failed.then(|| scope.spawn(|| (self.starts)()));
+            let base = asked.base.then(|| scope.spawn(|| self.base_etcd()));
+            // The base is asked for while etcd serves, and one that serves says its version itself.
+            let too_old = (!asked.base).then(|| scope.spawn(|| self.too_old()));
+            let starts = asked.failed.then(|| scope.spawn(|| (self.starts)()));
             let found = inspect::inspect(self);
             let starts = starts.and_then(|starts| starts.join().ok());
             let base = base.and_then(|base| base.join().ok().flatten());
-            (found, starts, too_old.join().ok().flatten(), base)
+            let too_old = too_old.and_then(|too_old| too_old.join().ok().flatten());
+            (found, starts, too_old, base)
         });
         let words = starts
             .filter(|_| matches!(found, Ok(DataState::Present { .. })))
@@ -106,10 +110,12 @@ impl Owner {
             Ok(_) => self.started.is_none(),
             Err(_) => false,
         };
-        let log = matches!(file.request, DataRequest::Inspect { log: true, .. });
         // etcd may have been about to write when it was read. The agent asks again.
-        let v2_entries = log.then(|| wal::v2::holds_v2(&self.dirs.log(), &self.dirs.snap()).ok());
-        let v2_keys = matches!(file.request, DataRequest::Inspect { v2_keys: true, .. })
+        let v2_entries = asked
+            .log
+            .then(|| wal::v2::holds_v2(&self.dirs.log(), &self.dirs.snap()).ok());
+        let v2_keys = asked
+            .v2_keys
             .then(|| wal::v2_keys::names(&self.dirs.log(), &self.dirs.snap()));
         let v2_keys = v2_keys.and_then(|found| match found {
             Ok(names) => Some(names),
@@ -118,24 +124,14 @@ impl Owner {
                 None
             }
         });
-        let process = match file.request {
-            DataRequest::Inspect {
-                process: Some(pid), ..
-            } => Some(ProcessReport {
-                pid,
-                drift: drift::drift(self, pid),
-            }),
-            _ => None,
-        };
-        let tls = match file.request {
-            DataRequest::Inspect {
-                tls: true, process, ..
-            } => {
-                let process = process.map(|pid| self.proc.join(pid.to_string()));
-                Some(tls_files::check(&self.tls, process.as_deref()))
-            }
-            _ => None,
-        };
+        let process = asked.process.map(|pid| ProcessReport {
+            pid,
+            drift: drift::drift(self, pid),
+        });
+        let tls = asked.tls.then(|| {
+            let process = asked.process.map(|pid| self.proc.join(pid.to_string()));
+            tls_files::check(&self.tls, process.as_deref())
+        });
         let held_by = if remembers { self.holds_now() } else { None };
         let (report, unknown) = match found {
             Ok(data) => {

@@ -215,16 +215,7 @@ fn swapped_for_a_staged_restore() {
     let world = World::with_data(OLD);
     world.stage(NEW);
     assert_eq!(
-        world
-            .ask(DataRequest::Inspect {
-                failed: false,
-                log: false,
-                base: false,
-                process: None,
-                tls: false,
-                v2_keys: false,
-            })
-            .staged,
+        world.ask(DataRequest::Inspect(Inspection::default())).staged,
         Some((Epoch(2), backup()))
     );
     let report = world.replace(true);
@@ -261,16 +252,7 @@ fn finished_after_a_crash_at_each_step() {
     world.stage(NEW);
     archive::put(&world.owner.dirs, "restore", &(world.owner.now)()).unwrap();
     assert_eq!(
-        world
-            .ask(DataRequest::Inspect {
-                failed: false,
-                log: false,
-                base: false,
-                process: None,
-                tls: false,
-                v2_keys: false,
-            })
-            .data,
+        world.ask(DataRequest::Inspect(Inspection::default())).data,
         DataState::Missing
     );
     let report = world.replace(true);
@@ -333,14 +315,7 @@ fn a_request_is_carried_out_once() {
     let file = RequestFile {
         id: "a".to_owned(),
         boot_id: String::new(),
-        request: DataRequest::Inspect {
-            failed: false,
-            log: false,
-            base: false,
-            process: None,
-            tls: false,
-            v2_keys: false,
-        },
+        request: DataRequest::Inspect(Inspection::default()),
     };
     fs::write(
         &path,
@@ -361,14 +336,7 @@ fn h08_an_etcd_that_is_too_old_is_reported() {
         fs::write(bin.join("fresh"), script).unwrap();
         fs::set_permissions(bin.join("fresh"), fs::Permissions::from_mode(0o755)).unwrap();
         fs::rename(bin.join("fresh"), bin.join("etcd")).unwrap();
-        let report = world.ask(DataRequest::Inspect {
-            failed: false,
-            log: false,
-            base: false,
-            process: None,
-            tls: false,
-            v2_keys: false,
-        });
+        let report = world.ask(DataRequest::Inspect(Inspection::default()));
         assert_eq!(report.etcd_too_old.as_deref(), expected, "{version}");
         assert_eq!(report.error, None);
     }

@@ -23,14 +23,10 @@ fn log_damaged() -> Vec<starts::Start> {
 
 #[test]
 fn c11_damaged_only_when_etcd_says_so_and_reading_it_finds_the_same() {
-    let failed = DataRequest::Inspect {
+    let failed = DataRequest::Inspect(Inspection {
         failed: true,
-        log: false,
-        base: false,
-        process: None,
-        tls: false,
-        v2_keys: false,
-    };
+        ..Inspection::default()
+    });
     let damaged = damaged_log(log_damaged);
     let report = damaged.ask(failed.clone());
     assert!(
@@ -76,14 +72,7 @@ fn c11_damaged_only_when_etcd_says_so_and_reading_it_finds_the_same() {
             "{case}"
         );
     }
-    let report = damaged_log(log_damaged).ask(DataRequest::Inspect {
-        failed: false,
-        log: false,
-        base: false,
-        process: None,
-        tls: false,
-        v2_keys: false,
-    });
+    let report = damaged_log(log_damaged).ask(DataRequest::Inspect(Inspection::default()));
     assert_eq!(
         (report.data, report.last_words),
         (present(OLD), None),
@@ -95,14 +84,10 @@ fn c11_damaged_only_when_etcd_says_so_and_reading_it_finds_the_same() {
 fn c11_nothing_is_judged_while_etcd_has_its_database_open() {
     let world = damaged_log(log_damaged);
     let held = inspect::lock(&world.owner.dirs).unwrap();
-    let failed = DataRequest::Inspect {
+    let failed = DataRequest::Inspect(Inspection {
         failed: true,
-        log: false,
-        base: false,
-        process: None,
-        tls: false,
-        v2_keys: false,
-    };
+        ..Inspection::default()
+    });
     assert_eq!(world.ask(failed.clone()).data, present(OLD));
     drop(held);
     assert!(matches!(world.ask(failed).data, DataState::Unusable { .. }));
@@ -159,14 +144,7 @@ fn c10d_an_empty_directory_on_another_device_is_unknown_and_not_lost() {
         let file = RequestFile {
             id: "x".to_owned(),
             boot_id: String::new(),
-            request: DataRequest::Inspect {
-                failed: false,
-                log: false,
-                base: false,
-                process: None,
-                tls: false,
-                v2_keys: false,
-            },
+            request: DataRequest::Inspect(Inspection::default()),
         };
         world.owner.answer(&file, false)
     };

@@ -137,14 +137,7 @@ fn a_log_on_a_disk_that_is_not_mounted_is_unknown_and_not_lost() {
     let file = RequestFile {
         id: "x".to_owned(),
         boot_id: String::new(),
-        request: DataRequest::Inspect {
-            failed: false,
-            log: false,
-            base: false,
-            process: None,
-            tls: false,
-            v2_keys: false,
-        },
+        request: DataRequest::Inspect(Inspection::default()),
     };
     world.owner.mounts.1.clone_from(&mounted);
     let held_by = world
@@ -334,14 +327,7 @@ fn an_archival_is_finished_after_a_death_at_each_step() {
 
 #[test]
 fn a_restore_is_finished_after_a_death_at_each_step() {
-    let inspected = DataRequest::Inspect {
-        failed: false,
-        log: false,
-        base: false,
-        process: None,
-        tls: false,
-        v2_keys: false,
-    };
+    let inspected = DataRequest::Inspect(Inspection::default());
     for after in 1..=4 {
         let world = with_data(OLD);
         world.stage(NEW);

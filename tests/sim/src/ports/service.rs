@@ -144,7 +144,7 @@ impl ServiceManager for Service {
     async fn data(&self, request: &DataRequest, _deadline: Duration) -> PortResult<DataReport> {
         self.0.cross().await;
         self.0.pause(20).await;
-        let inspects = matches!(request, DataRequest::Inspect { .. });
+        let inspects = matches!(request, DataRequest::Inspect(_));
         let outcome = if self.0.sim.world().hosts[self.0.host].inspect_fails {
             let mut world = self.0.sim.world();
             let now = world.now;
@@ -153,7 +153,7 @@ impl ServiceManager for Service {
             Err(PortError::Retryable("etcd-agent-data.service failed".to_owned()))
         } else {
             self.0.breaks(match request {
-                DataRequest::Inspect { .. } => Call::Inspect,
+                DataRequest::Inspect(_) => Call::Inspect,
                 DataRequest::Stage { .. } => Call::Stage,
                 DataRequest::Replace { .. } => Call::Replace,
             })
@@ -218,7 +218,7 @@ impl ServiceManager for Service {
 /// The work of the data directory's owner (`src/unit/data`).
 fn carry_out(world: &mut World, host: usize, request: &DataRequest) -> Result<(), String> {
     match request {
-        DataRequest::Inspect { .. } => Ok(()),
+        DataRequest::Inspect(_) => Ok(()),
         DataRequest::Stage {
             epoch,
             backup,

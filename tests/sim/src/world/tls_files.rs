@@ -1,7 +1,7 @@
 //! The certificate files of a host, as far as they decide whether its etcd starts.
 
 use etcd_agent::model::{Assignment, TlsFinding};
-use etcd_agent::ports::DataRequest;
+use etcd_agent::ports::{DataRequest, Inspection};
 
 use super::{Host, World};
 
@@ -12,7 +12,7 @@ const LOOKED_MS: u64 = 5000;
 impl Host {
     /// What etcd's user finds in the files, if it is asked.
     pub fn tls_findings(&self, request: &DataRequest) -> Option<Vec<TlsFinding>> {
-        let DataRequest::Inspect { tls: true, .. } = request else {
+        let DataRequest::Inspect(Inspection { tls: true, .. }) = request else {
             return None;
         };
         let written: &Assignment = self.written.as_ref().or(self.assignment.as_ref())?;
