@@ -341,6 +341,8 @@ async fn what_etcd_has_committed_is_stored_before_the_agent_ends() {
     etcd.revision = Some(Revision(79));
     let following = following();
     following.stop.cancel();
+    // The watch stays open, however many of the changes the loop takes before it sees the stop.
+    etcd.stop = Some(CancellationToken::new());
     let chain = resume(&store, &cluster(), &full.id).await.unwrap();
     let (_sender, newer) = watch::channel(None);
     let ended = follow(&etcd, &store, &SystemClock, &following, chain, newer, |_| {}).await;
