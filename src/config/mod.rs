@@ -26,7 +26,6 @@ mod warnings;
 
 use std::path::{Path, PathBuf};
 
-pub use flags::{is_etcd_flag, is_etcd_variable};
 pub use problem::{Problem, Problems};
 pub use redact::redact;
 pub use settings::{

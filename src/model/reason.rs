@@ -176,6 +176,7 @@ reason_codes! {
     RestoreActivated => "restore-activated",
     RestoreFailed => "restore-failed",
     Restoring => "restoring",
+    SettingIgnored => "setting-ignored",
     SettingsChanged => "settings-changed",
     SettingsDrift => "settings-drift",
     SettingsOverridden => "settings-overridden",

@@ -30,6 +30,7 @@ mod grant;
 mod hand;
 mod hashes;
 mod identity;
+mod ignored_settings;
 mod increments;
 mod inspection;
 mod invitation;
@@ -130,6 +131,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
     version::report(cx);
     downgrade::await_conversion(cx);
     drift::report(cx);
+    ignored_settings::report(cx);
     tls_files::report(cx);
     let first = epoch::follow(cx)
         .or_else(|| directive::take(cx))

@@ -5,6 +5,7 @@
 use super::context::{Context, names};
 use super::coordinator_view::as_coordinator;
 use super::epoch_etcd::lack;
+use super::ignored_settings;
 use super::member_health::known_members;
 use super::upgrade::disturbed;
 use crate::model::{ClusterId, EtcdVersion, Fact, Memory, NodeName, Observation};
@@ -43,7 +44,9 @@ pub fn move_objection(observation: &Observation, to: EtcdVersion) -> Option<Stri
              cluster.nodes"
         ));
     }
-    disturbed(&cx, &view, list).or_else(|| lack(&cx, to))
+    disturbed(&cx, &view, list)
+        .or_else(|| lack(&cx, to))
+        .or_else(|| ignored_settings::objection(cx.spec, to))
 }
 
 /// The nodes of the configuration that did not answer.

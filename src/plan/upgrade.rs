@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use super::coordinator_view::as_coordinator;
+use super::ignored_settings;
 use super::member_health::{known_members, why_unhealthy};
 use super::safety::disturbances;
 use super::under_way::under_way;
@@ -55,6 +56,7 @@ fn objection(
                 .into_iter()
                 .find_map(|(node, status)| lacks(&cx, node, status, to))
         })
+        .or_else(|| ignored_settings::objection(cx.spec, to))
 }
 
 /// The upgrade that is still under way, or on its way back.

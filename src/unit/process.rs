@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::apply::flags_of_process;
 use super::files;
-use crate::config::is_etcd_variable;
+use crate::model::is_etcd_variable;
 
 /// The settings of a process by flag: its variables, and its flags, which beat them. `dir` is its directory
 /// in `/proc`. `None` for a process that has ended.

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::config::{Settings, is_etcd_variable};
-use crate::model::{Assignment, Epoch, Generation, TlsFiles, Transport};
+use crate::config::Settings;
+use crate::model::{Assignment, Epoch, Generation, TlsFiles, Transport, is_etcd_variable};
 use crate::unit::roots::roots_own;
 
 const MAX_MEMBERS: usize = 64;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::is_etcd_flag;
+use crate::model::is_etcd_flag;
 
 /// A variable and where it is set.
 #[derive(Debug, Clone, PartialEq, Eq)]

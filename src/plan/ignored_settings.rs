@@ -1,0 +1,37 @@
+//! Settings in `[etcd.settings]` that a version of etcd does not know. etcd starts without them, so nobody would notice.
+
+use super::context::Context;
+use crate::model::{EtcdVersion, ReasonCode, Spec, ignores_flag};
+
+/// Ends with the API that it serves. Whether keys would be lost is checked with the data (`crate::model::V2Names`).
+const OF_THE_V2_API: &str = "enable-v2";
+
+/// The first setting that this version would ignore, and why.
+fn ignored(spec: &Spec, version: EtcdVersion) -> Option<(&str, String)> {
+    spec.etcd
+        .settings
+        .keys()
+        .find_map(|name| Some((name.as_str(), ignores_flag(version, name)?)))
+}
+
+/// Why the cluster is not to get this version of etcd; `None` if it would ignore no setting.
+pub(super) fn objection(spec: &Spec, to: EtcdVersion) -> Option<String> {
+    let mut rest = spec.clone();
+    rest.etcd.settings.remove(OF_THE_V2_API);
+    let (name, why) = ignored(&rest, to)?;
+    Some(format!(
+        "etcd {to} would ignore etcd.settings.{name} ({why}): take it out of the configuration first, on all nodes"
+    ))
+}
+
+/// Says which setting the running etcd ignores.
+pub(super) fn report(cx: &mut Context<'_>) {
+    let running = cx.obs.me.etcd.known().map(|etcd| etcd.version.as_str());
+    let Some(running) = running.and_then(EtcdVersion::reported) else {
+        return;
+    };
+    if let Some((name, why)) = ignored(cx.spec, running) {
+        let text = format!("etcd {running} ignores etcd.settings.{name}: {why}");
+        cx.because(ReasonCode::SettingIgnored, text);
+    }
+}
