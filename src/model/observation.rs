@@ -319,6 +319,9 @@ pub struct Observation {
     pub staged: Option<(Epoch, BackupId)>,
     /// The backup that is fetched and checked on this node.
     pub fetched: Option<BackupId>,
+    /// The backup from which no epoch can go on, because the cluster holds more than it, and what more.
+    #[serde(default)]
+    pub outrun: Option<(BackupId, String)>,
     /// This agent's full backup job.
     pub backup: Job,
     /// This agent's other work in the store.

@@ -41,7 +41,7 @@ pub(super) fn etcd_of_epoch(cx: &Context<'_>, ordered: Option<EpochEtcd>) -> Opt
 }
 
 /// Why a restore with this etcd is not carried out; `None` if it may be. Whether the backup is what the cluster
-/// holds is checked right before the epoch is proposed.
+/// holds is checked right before the epoch is proposed, and the order ends if it is not.
 pub(super) fn objection(cx: &Context<'_>, ordered: Option<EpochEtcd>, backup: &BackupId) -> Option<String> {
     let ordered = ordered?;
     let serves = cx.obs.me.etcd.known().filter(|etcd| etcd.leader.is_some());
@@ -52,7 +52,10 @@ pub(super) fn objection(cx: &Context<'_>, ordered: Option<EpochEtcd>, backup: &B
             cx.spec.node
         ));
     }
-    let text = lack(cx, ordered.version)?;
+    // etcd's revisions only grow, so another try ends in the same way.
+    let outrun = cx.obs.outrun.as_ref().filter(|(id, _)| id == backup);
+    let outrun = outrun.filter(|_| ordered.continues).map(|(_, why)| why.clone());
+    let text = outrun.or_else(|| lack(cx, ordered.version))?;
     Some(format!("{text}; nothing was changed"))
 }
 

@@ -181,8 +181,14 @@ async fn holds_all(agent: &Agent, backup: &BackupId) -> PortResult<()> {
     let (backups, cluster) = (&agent.ports.backups, &agent.spec.cluster);
     let held = timeout(ASK_STORE, backups.content(store.as_ref(), cluster, backup));
     let held = held.await.map_err(|_| stale("the store does not answer"))??;
+    let outrun = |why: String| {
+        agent
+            .shared
+            .with(|inner| inner.genesis.outrun = Some((backup.clone(), why.clone())));
+        PortError::Permanent(why)
+    };
     if (held.cluster_id, held.revision) != (status.cluster_id, status.revision) {
-        return Err(PortError::Permanent(format!(
+        return Err(outrun(format!(
             "{backup} holds revision {} of cluster {}, and etcd is at revision {} of cluster {}: take another backup",
             held.revision, held.cluster_id, status.revision, status.cluster_id
         )));
@@ -191,7 +197,7 @@ async fn holds_all(agent: &Agent, backup: &BackupId) -> PortResult<()> {
     if let Some(then) = held.auth_revision
         && etcd.auth_revision().await? != then
     {
-        return Err(PortError::Permanent(format!(
+        return Err(outrun(format!(
             "users or roles have changed since {backup} was taken: take another backup"
         )));
     }

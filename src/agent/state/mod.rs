@@ -67,6 +67,8 @@ pub(super) struct GenesisNotes {
     pub(super) highest_round: u64,
     /// The seal of the quarantine under which this node has tried to open an epoch.
     pub(super) seal: Option<MemberId>,
+    /// The backup that was found to lack something that this cluster holds, and what.
+    pub(super) outrun: Option<(BackupId, String)>,
 }
 
 /// The background jobs and their results.

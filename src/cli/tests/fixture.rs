@@ -198,6 +198,7 @@ pub(super) fn observation() -> Observation {
         tls: crate::model::TlsView::default(),
         staged: None,
         fetched: None,
+        outrun: None,
         backup: Job::default(),
         backups: BackupView::default(),
         restore: Job::default(),

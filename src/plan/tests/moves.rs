@@ -64,7 +64,7 @@ fn the_marker_of_the_quarantine_is_what_etcd_shows() {
 fn a_move_that_cannot_succeed_is_refused_before_anything_changes() {
     type Case = (&'static str, &'static str, fn(&mut Observation), &'static str);
     let target = "3.4.23";
-    let table: [Case; 8] = [
+    let table: [Case; 9] = [
         ("etcd 2", "2.3.8", |_| {}, "expected 3.4 or a newer 3.x"),
         ("etcd 4", "4.0.0", |_| {}, "expected 3.4 or a newer 3.x"),
         (
@@ -93,6 +93,16 @@ fn a_move_that_cannot_succeed_is_refused_before_anything_changes() {
             "n2 has no etcd 3.4.23",
         ),
         (
+            "a setting that it does not have",
+            target,
+            |obs| {
+                let name = "compaction-batch-limit".to_owned();
+                _ = obs.spec.etcd.settings.insert(name, "500".to_owned());
+            },
+            "etcd 3.4.23 would ignore etcd.settings.compaction-batch-limit (etcd 3.6 and newer have it; its name there is \
+             experimental-compaction-batch-limit)",
+        ),
+        (
             "a member is down",
             target,
             |obs| peer(obs, 1).etcd = Fact::Unreachable("down".into()),
@@ -109,6 +119,13 @@ fn a_move_that_cannot_succeed_is_refused_before_anything_changes() {
         );
     }
     assert_eq!(move_objection(&movable(), version(target)), None);
+    // What serves the v2 API ends with it.
+    let mut v2 = movable();
+    v2.spec
+        .etcd
+        .settings
+        .insert("enable-v2".to_owned(), "true".to_owned());
+    assert_eq!(move_objection(&v2, version("3.7.3")), None);
     let mut again = movable();
     quarantine(&mut again);
     assert_eq!(
@@ -136,6 +153,21 @@ fn a_move_opens_its_epoch_only_in_quarantine_and_with_its_version() {
     };
     assert!(genesis.continues_with(&backup()));
     assert_eq!(genesis.etcd.unwrap().version, version("3.4.23"));
+    // Another backup than the one that was outrun is tried.
+    let mut outrun = obs.clone();
+    outrun.outrun = Some((
+        BackupId::new("2026-01-01T00:00:00Z-000002").unwrap(),
+        "more".to_owned(),
+    ));
+    assert!(matches!(decide(&outrun).action, Some(Action::Propose { .. })));
+    outrun.outrun = Some((backup(), "etcd holds more than it".to_owned()));
+    let Some(Action::Answer { done, message, .. }) = decide(&outrun).action else {
+        panic!("no answer")
+    };
+    assert!(
+        !done && message == "etcd holds more than it; nothing was changed",
+        "{message}"
+    );
     let mut lacks = obs.clone();
     peer(&mut lacks, 2).etcd_binaries = Some(EtcdBinaries::default());
     assert!(matches!(

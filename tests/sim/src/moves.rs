@@ -37,23 +37,16 @@ pub(crate) fn cancel(sim: &Arc<Sim>, host: usize) {
     let sim = sim.clone();
     tokio::spawn(async move {
         let ended = end(&sim, host).await;
-        let again = {
+        let (again, pause) = {
             let mut world = sim.world();
             let again = world.rng.chance(50);
-            world.moves.to.filter(|_| again && ended.is_ok())
+            let again = world.moves.to.filter(|_| again && ended.is_ok());
+            (again, Duration::from_millis(world.rng.range(50, 300)))
         };
         if let (Some(to), Some(agent)) = (again, sim.agent(host)) {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(pause).await;
             // Its outcome does not matter.
-            let _ = order(
-                &agent,
-                &QuarantineOrder::Begin {
-                    to,
-                    dry_run: false,
-                    include_v2: false,
-                },
-            )
-            .await;
+            let _ = order(&agent, &begin(to)).await;
         }
         sim.world()
             .tell(|w| format!("   a move is cancelled on {}: {ended:?}", w.hosts[host].name));
@@ -94,12 +87,7 @@ async fn move_to(sim: &Arc<Sim>, host: usize, to: EtcdVersion) -> Result<&'stati
         return Ok("done");
     }
     let agent = sim.agent(host).ok_or("the agent does not run")?;
-    let begin = QuarantineOrder::Begin {
-        to,
-        dry_run: false,
-        include_v2: false,
-    };
-    order(&agent, &begin).await?;
+    order(&agent, &begin(to)).await?;
     let taken = request(sim, host, OperatorRequest::Backup).await?;
     let name = taken.split_whitespace().next().unwrap_or_default();
     let backup = BackupId::new(name).map_err(|error| format!("{taken:?}: {error}"))?;
@@ -119,6 +107,14 @@ async fn move_to(sim: &Arc<Sim>, host: usize, to: EtcdVersion) -> Result<&'stati
     await_version(sim, to).await?;
     end(sim, host).await?;
     Ok("done")
+}
+
+fn begin(to: EtcdVersion) -> QuarantineOrder {
+    QuarantineOrder::Begin {
+        to,
+        dry_run: false,
+        include_v2: false,
+    }
 }
 
 fn quarantined(sim: &Sim) -> bool {

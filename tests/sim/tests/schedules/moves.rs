@@ -61,6 +61,29 @@ fn rule_2_a_move_that_another_person_cancels_loses_no_acknowledged_write() {
     none_breaks_a_rule(60, cancelled, []);
 }
 
+/// Another person cancels the move once, around its backup, and half of them begin another one a moment later.
+fn cancelled_around_the_backup(seed: u64) -> Schedule {
+    let mut schedule = Schedule::calm(seed, 3, 3, true);
+    schedule.faults.push((20_000, Fault::Move(0, 3)));
+    let at = 20_040 + seed % 20 * 15;
+    schedule.faults.push((at, Fault::CancelMove(1)));
+    schedule
+}
+
+#[test]
+fn a_move_whose_backup_is_outrun_ends_with_a_refusal() {
+    let mut refused = 0;
+    for seed in 0..200 {
+        let outcome = run(&cancelled_around_the_backup(seed), true);
+        let ends = |line: &&String| line.contains("   a move of ");
+        for end in outcome.history.iter().filter(ends) {
+            assert!(!end.contains("no answer in time"), "seed {seed}: {end}");
+            refused += usize::from(end.contains("take another backup; nothing was changed"));
+        }
+    }
+    assert!(refused > 0, "none was outrun");
+}
+
 #[cfg(feature = "mutants")]
 #[test]
 fn rule_2_without_the_fence_a_move_loses_writes() {
