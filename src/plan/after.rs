@@ -8,6 +8,7 @@ use super::coordinator_view::as_coordinator;
 use super::failure;
 use super::preview::{decide, settled};
 use super::safety::is_healthy;
+use super::stop;
 use super::voters_left::{healthy_without, is_quorum, voters_left};
 use crate::model::{
     ActiveState, Decision, Fact, Fault, Hypothesis, HypothesisView, MemberList, Memory, NodeName, NodeStatus,
@@ -23,6 +24,10 @@ pub fn after(observation: &Observation, hypothesis: &Hypothesis) -> HypothesisVi
     let list = view.me.members.known().cloned();
     let mut nodes: Nodes = view.peers.clone();
     nodes.insert(view.me.node.clone(), Fact::Known(view.me.clone()));
+    let before = nodes.get(&hypothesis.node).and_then(Fact::known);
+    let stays_down = before
+        .filter(|_| hypothesis.fault != Fault::Lose)
+        .and_then(stop::stays_down);
     suffer(&mut nodes, hypothesis);
     // Counted before the others elect a leader: without a quorum, none of them serves.
     let alive = seen_by(&view, nodes.clone(), None);
@@ -31,7 +36,8 @@ pub fn after(observation: &Observation, hypothesis: &Hypothesis) -> HypothesisVi
         .map(|list| voters_left(&Context::new(&alive, &Memory::default()), list, None));
     let coordinator = list.as_ref().and_then(|list| elect(&mut nodes, &view, list));
     let mut seen = seen_by(&view, nodes, coordinator.as_ref());
-    let decision = decide_after(&mut seen, hypothesis.fault);
+    let mut decision = decide_after(&mut seen, hypothesis.fault);
+    decision.reasons.extend(stays_down);
     HypothesisView {
         after: hypothesis.clone(),
         observation: seen,

@@ -33,16 +33,17 @@ pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
             release(cx, own, "an operator released the reboot lock of this node")
         }
         (Some(hold), request) if hold.confirmed => request.map(|request| {
-            let same = hold.owner == *request.owner;
-            let message = if same {
-                format!("{} holds the reboot lock", cx.spec.node)
-            } else {
-                format!(
-                    "{} holds the reboot lock already, for {}",
-                    cx.spec.node, hold.owner
-                )
-            };
-            request.answer(same, message)
+            let holds = format!("{} holds the reboot lock", cx.spec.node);
+            if hold.owner != *request.owner {
+                return request.answer(false, format!("{holds} already, for {}", hold.owner));
+            }
+            match stays_down(&cx.obs.me) {
+                Some(why) => request.answer(
+                    false,
+                    format!("{holds}, and etcd there might not start again: {why}"),
+                ),
+                None => request.answer(true, holds),
+            }
         }),
         (Some(_), None) => release(cx, own, "the request for the reboot lock is no longer open"),
         (Some(hold), Some(request)) => confirm(cx, own, hold, &request),

@@ -60,9 +60,10 @@ pub fn ok_to_stop(observation: &Observation, node: &NodeName) -> StopVerdict {
         }
     };
     if let Some(status) = own.and_then(|_| cx.status_of(node)) {
-        let runs = tls_files::stays_down(status).is_some();
-        let told = if runs { &mut reasons } else { &mut notes };
-        told.extend(starts_again(status));
+        match stays_down(status) {
+            Some(reason) => reasons.push(reason),
+            None => notes.extend(starts_again(status)),
+        }
     }
     StopVerdict {
         left: Some(voters_left(&cx, list, Some(node))),
@@ -156,6 +157,11 @@ fn halts(view: &Observation) -> Vec<Reason> {
         .filter(|reason| reason.halt)
         .cloned()
         .collect()
+}
+
+/// Why the etcd that runs on this node might not start again after a stop.
+pub(super) fn stays_down(status: &NodeStatus) -> Option<Reason> {
+    tls_files::stays_down(status).and_then(|_| starts_again(status))
 }
 
 /// Why etcd on this node might not start again.

@@ -109,3 +109,18 @@ fn a_lost_host_is_replaced_and_a_stopped_etcd_is_left_alone() {
         (None, vec!["no-spare"])
     );
 }
+
+#[test]
+fn an_etcd_that_might_not_start_again_is_shown() {
+    let mut obs = healthy(0);
+    peer(&mut obs, 2).tls_trouble = Some("[etcd.peer_tls]: the key is not there".into());
+    for (fault, shown) in [
+        ("reboot n3", true),
+        ("stop n3", true),
+        ("lose n3", false),
+        ("reboot n2", false),
+    ] {
+        let view = suppose(&obs, fault);
+        assert_eq!(codes(&view).contains(&"tls-files-unusable"), shown, "{fault}");
+    }
+}

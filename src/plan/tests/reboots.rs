@@ -340,6 +340,13 @@ fn who_asked_for_the_lock_is_answered() {
     };
     let (done, message) = answer(&taken(lock(1, 3, true)));
     assert!(done, "{message}");
+    let mut spoiled = taken(lock(1, 3, true));
+    spoiled.me.tls_trouble = Some(NO_KEY.into());
+    let (done, message) = answer(&spoiled);
+    assert!(
+        !done && message.contains(NO_KEY),
+        "asked again before the reboot: {message}"
+    );
 
     let mut other = taken(lock(1, 3, true));
     if let OperatorRequest::RebootLock { owner, .. } = &mut other.requests[0] {
