@@ -2,18 +2,34 @@
 //! back to 3.5.35, under writes.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use crate::common::{
     SOON, agent, all_run, assert_value, backup_now, backups, deb, etcd_pids, etcdctl_v2, put, status,
     versions, wait_reason,
 };
+use crate::down_times::{now, one_at_a_time};
+use crate::killer::Killers;
 use crate::version_table::VersionTable;
 use etcd_agent_lab::{Host, Lab, Suite, wait_until};
 
 fn upgrade(host: &Host, args: &[&str]) {
     let args = [&["upgrade", "--timeout", "150s"], args].concat();
     agent(host, &args).ok().unwrap();
+}
+
+/// Gives an order again while it ends with an error, because the agent that it is given to was killed. Returns what it
+/// said.
+fn given_until_done(host: &Host, args: &[&str]) -> String {
+    let mut said = String::new();
+    wait_until("the order to be carried out", 4 * SOON, || {
+        let run = agent(host, args);
+        said.push_str(&run.stderr);
+        said.push_str(&run.stdout);
+        anyhow::ensure!(run.code == 0, "{said}");
+        Ok(true)
+    })
+    .unwrap();
+    said
 }
 
 #[test]
@@ -48,26 +64,21 @@ fn s09_etcd_is_upgraded_minor_by_minor_under_load_and_goes_back_while_it_can() {
     table.ask(&lab, "3.5.35");
     a_pause_after_one_node_and_the_way_back(&lab, n1);
 
-    // Each agent is killed meanwhile, and etcd's upgrade goes on.
+    // Each agent dies at each step, and etcd's upgrade goes on.
     let stored = backups(&lab).len();
-    std::thread::scope(|scope| {
-        let upgrading = scope.spawn(|| {
-            agent(n1, &["upgrade", "--to", "3.6.16", "--timeout", "150s"])
-                .ok()
-                .unwrap()
-        });
-        for host in lab.hosts() {
-            std::thread::sleep(Duration::from_secs(4));
-            host.kill_process("etcd-agent", "KILL").unwrap();
-        }
-        let said = upgrading.join().unwrap();
-        assert!(
-            said.stdout.contains("etcd 3.6.16 runs on every member"),
-            "{}",
-            said.stdout
-        );
-        assert!(said.stderr.contains("the way back"), "{}", said.stderr);
-    });
+    let killers = Killers::on(&lab, "killer-of-the-upgrade");
+    let since = now(&lab);
+    let said = given_until_done(n1, &["upgrade", "--to", "3.6.16", "--timeout", "150s"]);
+    assert!(said.contains("etcd 3.6.16 runs on every member"), "{said}");
+    assert!(said.contains("the way back"), "{said}");
+    killers.all_at(&[
+        "take-directives",
+        "assign",
+        "apply",
+        "move-leader",
+        "restart-etcd",
+    ]);
+    one_at_a_time(&lab, &since);
     lab.wait_healthy(3, SOON).unwrap();
     all_run(&lab, "3.6.16");
     table.moved("3.5.35", "3.6.16");
@@ -273,11 +284,7 @@ fn s10_etcd_is_downgraded_minor_by_minor(lab: &Lab, n1: &Host) {
         "{}",
         refused.stderr
     );
-    agent(n1, &["downgrade", "--to", "3.6.16", "--timeout", "150s"])
-        .ok()
-        .unwrap();
-    all_run(lab, "3.6.16");
-    lab.wait_healthy(3, SOON).unwrap();
+    it_is_finished_whoever_is_killed(lab, n1);
     std::thread::scope(|scope| {
         let command = || {
             agent(
@@ -317,6 +324,28 @@ fn s10_etcd_is_downgraded_minor_by_minor(lab: &Lab, n1: &Host) {
             serde_json::Value::Null
         );
     }
+}
+
+/// From 3.7.3 to 3.6.16. Each agent dies at each step, and a host loses its power once a member runs 3.6.16.
+fn it_is_finished_whoever_is_killed(lab: &Lab, n1: &Host) {
+    let order = ["downgrade", "--to", "3.6.16", "--timeout", "150s"];
+    let since = now(lab);
+    let killers = Killers::on(lab, "killer-of-the-downgrade");
+    std::thread::scope(|scope| {
+        let downgrading = scope.spawn(|| given_until_done(n1, &order));
+        wait_until("one member to be downgraded", 2 * SOON, || {
+            Ok(versions(lab)?.values().any(|version| version == "3.6.16"))
+        })
+        .unwrap();
+        let n3 = lab.host(3).unwrap();
+        n3.kill().unwrap();
+        n3.boot().unwrap();
+        downgrading.join().unwrap();
+    });
+    killers.all_at(&["downgrade", "assign", "apply", "move-leader", "restart-etcd"]);
+    one_at_a_time(lab, &since);
+    all_run(lab, "3.6.16");
+    lab.wait_healthy(3, SOON).unwrap();
 }
 
 /// Each is refused with what was found and what to do, and no etcd is restarted.
