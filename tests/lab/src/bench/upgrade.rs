@@ -12,7 +12,7 @@ use super::probe;
 use super::report::{Line, Samples};
 use super::restart::operator;
 
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 const OLDER: &str = "3.5.35";
 const NEWER: &str = "3.6.16";
 /// Connections are established, and etcd has converted its data to the new minor.
