@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -67,7 +68,7 @@ pub struct Cmd {
 impl Cmd {
     /// A program by name or path, with a deadline of 30 s.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
-        let mut command = Command::new(program.as_ref());
+        let mut command = Command::new(found(program.as_ref()));
         command
             .env_clear()
             .env("PATH", PATH)
@@ -112,7 +113,7 @@ impl Cmd {
 
     /// The working directory.
     #[must_use]
-    pub fn dir(mut self, dir: impl AsRef<std::path::Path>) -> Self {
+    pub fn dir(mut self, dir: impl AsRef<Path>) -> Self {
         self.command.current_dir(dir);
         self
     }
@@ -186,6 +187,16 @@ impl Cmd {
     pub fn ok(self) -> Result<Output> {
         self.run()?.ok()
     }
+}
+
+/// The path of a program in [`PATH`], as execvp(3) would find it. Given a name and a `PATH`, `Command` forks, and the
+/// page tables of the tests, some hundred MiB, are copied for each program; given a path, it calls `posix_spawn`.
+fn found(program: &OsStr) -> PathBuf {
+    let name = Path::new(program);
+    let mut places = PATH.split(':').map(|dir| Path::new(dir).join(name));
+    let is_name = name.components().count() == 1 && !name.is_absolute();
+    let path = is_name.then(|| places.find(|path| path.is_file())).flatten();
+    path.unwrap_or_else(|| name.to_owned())
 }
 
 fn drain<R: Read + Send + 'static>(pipe: Option<R>) -> JoinHandle<Vec<u8>> {
