@@ -15,9 +15,10 @@ use super::version_path::{Way, members, path, running};
 use super::wait::{self, Deadline, Timeout};
 use crate::model::{
     AdminStatus, DirectiveChange, DirectiveView, Directives, EtcdSelection, EtcdVersion, NodeName,
-    NodeStatus, OperatorRequest,
+    NodeStatus, OperatorRequest, PlanView,
 };
 use crate::paths::Paths;
+use crate::plan::setting_objection;
 
 /// An etcd that does not serve for this long after its restart ends the upgrade.
 const TROUBLE: Duration = Duration::from_secs(90);
@@ -149,6 +150,16 @@ pub(super) async fn run(paths: &Paths, args: UpgradeArgs) -> Outcome {
 pub(super) async fn carry_out(client: &Client, seen: &AdminStatus, mut wanted: Wanted) -> Outcome {
     let steps = std::mem::take(&mut wanted.steps);
     let (to, order) = (wanted.to, wanted.order);
+    // The agent checks a step when it is ordered. What refuses a later one is known before the first.
+    if steps.len() > 1 {
+        let agent: PlanView = client.get("/v1/plan").await?;
+        let refused = steps
+            .iter()
+            .find_map(|step| setting_objection(&agent.observation.spec, *step));
+        if let Some(why) = refused {
+            return Err(Failure::refused(why));
+        }
+    }
     let first = steps.first().copied().unwrap_or(to);
     if order.dry_run {
         let view = direct::order(client, wanted.change(first), order).await?;

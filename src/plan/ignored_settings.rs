@@ -6,19 +6,17 @@ use crate::model::{EtcdVersion, ReasonCode, Spec, ignores_flag};
 /// Ends with the API that it serves. Whether keys would be lost is checked with the data (`crate::model::V2Names`).
 const OF_THE_V2_API: &str = "enable-v2";
 
-/// The first setting that this version would ignore, and why.
-fn ignored(spec: &Spec, version: EtcdVersion) -> Option<(&str, String)> {
+/// The settings that this version would ignore, each with the reason.
+fn ignored(spec: &Spec, version: EtcdVersion) -> impl Iterator<Item = (&str, String)> {
     spec.etcd
         .settings
         .keys()
-        .find_map(|name| Some((name.as_str(), ignores_flag(version, name)?)))
+        .filter_map(move |name| Some((name.as_str(), ignores_flag(version, name)?)))
 }
 
 /// Why the cluster is not to get this version of etcd; `None` if it would ignore no setting.
-pub(super) fn objection(spec: &Spec, to: EtcdVersion) -> Option<String> {
-    let mut rest = spec.clone();
-    rest.etcd.settings.remove(OF_THE_V2_API);
-    let (name, why) = ignored(&rest, to)?;
+pub fn objection(spec: &Spec, to: EtcdVersion) -> Option<String> {
+    let (name, why) = ignored(spec, to).find(|(name, _)| *name != OF_THE_V2_API)?;
     Some(format!(
         "etcd {to} would ignore etcd.settings.{name} ({why}): take it out of the configuration first, on all nodes"
     ))
@@ -30,7 +28,7 @@ pub(super) fn report(cx: &mut Context<'_>) {
     let Some(running) = running.and_then(EtcdVersion::reported) else {
         return;
     };
-    if let Some((name, why)) = ignored(cx.spec, running) {
+    if let Some((name, why)) = ignored(cx.spec, running).next() {
         let text = format!("etcd {running} ignores etcd.settings.{name}: {why}");
         cx.because(ReasonCode::SettingIgnored, text);
     }

@@ -11,6 +11,7 @@ mod restore_to;
 pub(in crate::cli) mod schema;
 mod socket;
 mod text;
+mod upgrade;
 
 use super::*;
 use crate::model::{Fact, NodeName, SizeView, TlsFiles, testing};

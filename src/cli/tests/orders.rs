@@ -156,7 +156,7 @@ fn version(text: &str) -> EtcdVersion {
 }
 
 /// All nodes have these versions on disk and run this one.
-fn with_versions(versions: &[&str], runs: &str) -> AdminStatus {
+pub(super) fn with_versions(versions: &[&str], runs: &str) -> AdminStatus {
     let mut seen = status();
     each(&mut seen, &|status| {
         status.etcd_binaries = Some(EtcdBinaries {

@@ -1,6 +1,8 @@
 //! Settings of the running etcd that differ from what is configured.
 
+use super::upgrades::{runs, upgrade, version, with_versions};
 use super::*;
+use crate::plan::{setting_objection, upgrade_objection};
 
 #[test]
 fn the_settings_of_each_process_are_compared_once() {
@@ -79,4 +81,25 @@ fn settings_that_cannot_be_read_are_unknown_and_not_the_same() {
         .iter()
         .find(|reason| reason.code == "settings-drift");
     assert!(reason.unwrap().text.contains("not known: permission denied"));
+}
+
+#[test]
+fn a_version_that_would_ignore_a_setting_is_refused_and_a_running_one_is_shown() {
+    let mut obs = with_versions(0, &["3.5.36", "3.6.16"]);
+    let name = "experimental-enable-v2v3".to_owned();
+    obs.spec.etcd.settings.insert(name, "/v2".to_owned());
+    let ordered = |obs: &Observation, to| upgrade_objection(obs, &upgrade(to));
+    assert_eq!(ordered(&obs, "3.5.36"), None);
+    assert!(!has(&obs, "setting-ignored"));
+    let refused = ordered(&obs, "3.6.16").unwrap();
+    let expected = "etcd 3.6.16 would ignore etcd.settings.experimental-enable-v2v3 (etcd 3.4 and 3.5 have it): take it out";
+    assert!(refused.starts_with(expected), "{refused}");
+    assert_eq!(setting_objection(&obs.spec, version("3.6.16")), Some(refused));
+    runs(&mut obs.me, "3.6.16");
+    let decision = decide(&obs);
+    let shown = decision
+        .reasons
+        .iter()
+        .find(|reason| reason.code == "setting-ignored");
+    assert!(!shown.unwrap().halt, "etcd serves");
 }

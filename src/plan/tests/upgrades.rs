@@ -201,26 +201,6 @@ fn each_order_that_would_do_harm_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn a_version_that_would_ignore_a_setting_is_refused_and_a_running_one_is_shown() {
-    let mut obs = with_versions(0, &["3.5.36", "3.6.16"]);
-    let name = "experimental-enable-v2v3".to_owned();
-    obs.spec.etcd.settings.insert(name, "/v2".to_owned());
-    let ordered = |obs: &Observation, to| upgrade_objection(obs, &upgrade(to));
-    assert_eq!(ordered(&obs, "3.5.36"), None);
-    assert!(!has(&obs, "setting-ignored"));
-    let refused = ordered(&obs, "3.6.16").unwrap();
-    let expected = "etcd 3.6.16 would ignore etcd.settings.experimental-enable-v2v3 (etcd 3.4 and 3.5 have it): take it out";
-    assert!(refused.starts_with(expected), "{refused}");
-    runs(&mut obs.me, "3.6.16");
-    let decision = decide(&obs);
-    let shown = decision
-        .reasons
-        .iter()
-        .find(|reason| reason.code == "setting-ignored");
-    assert!(!shown.unwrap().halt, "etcd serves");
-}
-
-#[test]
 fn a_pause_needs_a_member_and_the_same_version_again_continues() {
     let mut obs = with_versions(0, &["3.6.16"]);
     let after = |node: &str| DirectiveChange::Upgrade {

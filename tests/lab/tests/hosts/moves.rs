@@ -140,7 +140,7 @@ fn s09_a_cluster_moves_between_any_two_versions_with_all_of_its_data() {
     assert_eq!(again["changed"], false);
 
     keys_of_the_v2_api_are_not_lost(&lab, n1);
-    it_is_finished_by_the_next_run_whoever_is_killed(&lab, n1);
+    the_next_run_finishes_it_after_any_kill(&lab, n1);
     for (key, value) in V2_KEYS {
         assert_value(&lab, n1, key, value);
     }
@@ -273,7 +273,7 @@ fn a_move_that_is_cancelled_changes_nothing(lab: &Lab, n1: &Host) {
 
 /// The command and its agent are killed in quarantine, a host loses its power while the epoch opens. The same command
 /// goes on, also on another node.
-fn it_is_finished_by_the_next_run_whoever_is_killed(lab: &Lab, n1: &Host) {
+fn the_next_run_finishes_it_after_any_kill(lab: &Lab, n1: &Host) {
     let load = lab.start_load("z").unwrap();
     load.wait_for(50, SOON).unwrap();
     let (n2, n3) = (lab.host(2).unwrap(), lab.host(3).unwrap());
