@@ -181,15 +181,15 @@ pub(super) async fn carry_out(client: &Client, seen: &AdminStatus, mut wanted: W
         })
     ))?;
     let deadline = Deadline::after(wanted.timeout.timeout);
-    // An order that would be refused takes no backup.
-    let trial = OrderArgs {
-        dry_run: true,
-        ..order
-    };
-    direct::order(client, wanted.change(first), trial).await?;
     if seen.store.is_none() {
         note("no store is configured: no backup is taken first");
     } else if !wanted.no_backup && !is_pending {
+        // An order that would be refused takes no backup.
+        let trial = OrderArgs {
+            dry_run: true,
+            ..order
+        };
+        direct::order(client, wanted.change(first), trial).await?;
         back_up(client, &deadline).await?;
     }
     let all = if steps.is_empty() { vec![to] } else { steps };
