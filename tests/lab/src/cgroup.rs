@@ -115,8 +115,8 @@ fn unified() -> Result<PathBuf> {
 fn children(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .map(|entry| entry.path())
-        .filter(|path| path.is_dir())
         .collect()
 }
 
