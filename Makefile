@@ -7,8 +7,8 @@ RUNS ?= 1000000
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 LAB = cargo run --quiet --locked --package etcd-agent-lab --bin lab --
 
-.PHONY: machine go promtool monitoring management-tools management package-tools packages lint check test genesis sim \
-  fuzz robust demo deb rpm arm64 reproducible licenses lab lab-down bench
+.PHONY: machine go promtool monitoring management-tools management package-tools packages lint check test test-matrix \
+  genesis sim fuzz robust demo deb rpm arm64 reproducible licenses lab lab-down bench
 
 machine: ## the packages that a build needs; `lab prepare` installs the rest
 	@command -v cargo >/dev/null || { echo "cargo is missing. Run: curl --proto '=https' --tlsv1.2 -sSf \
@@ -50,6 +50,12 @@ check: machine ## format, clippy and the agent's own tests: what to run before e
 
 test: machine go ## all tests, including those on real systemd hosts; the last line is the sum
 	@tests/run.sh
+
+test-matrix: machine go ## each etcd with each S3 server, where `make test` has a table of pairs
+	@$(LAB) prepare
+	@test -n "$(ETCD_AGENT_DEB)" || packaging/deb.sh
+	@ETCD_AGENT_DEB=$${ETCD_AGENT_DEB:-$$(ls -t $(TARGET)/deb/etcd-agent_*.deb | head -1)} ETCD_AGENT_MATRIX=1 \
+	  cargo test --locked --package etcd-agent-lab --test hosts -- auth:: --test-threads=3
 
 genesis: machine ## check the genesis protocol exhaustively within larger bounds: takes hours and up to 16 GB
 	GENESIS_LARGER=1 cargo test --quiet --locked --profile sim --package etcd-agent-genesis-check -- --nocapture --test-threads=2
