@@ -22,6 +22,10 @@ const SETTLED: Duration = Duration::from_secs(12);
 /// `server.go`).
 const ETCD_LOOKS: Duration = Duration::from_secs(4);
 
+/// The writes of each measurement. During a conversion etcd reads its log since the last snapshot and stops all
+/// writes meanwhile (`MinimalEtcdVersion` in etcd's `storage/wal/version.go`). Each log must be of the same length.
+const WRITES: u64 = 8000;
+
 /// Durations, and gaps between writes.
 struct Measured {
     time: Samples,
@@ -136,7 +140,8 @@ fn under_load(
         worker.join().map_err(|_| anyhow!("the work panicked"))??;
         Ok::<_, anyhow::Error>(took)
     })?;
-    load.wait_for(100, PATIENCE)?;
+    let left = WRITES.saturating_sub(load.acknowledged());
+    load.wait_for(left.max(100), PATIENCE)?;
     let written = load.stop()?;
     written.verify_all(lab)?;
     // To find it in the journals.
