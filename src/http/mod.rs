@@ -99,7 +99,7 @@ pub fn serve_peers(
     } = listener;
     let addresses: Vec<String> = nodes.values().cloned().collect();
     let access = caller::Access::new(nodes, tls.is_some());
-    let router = peer_api::router(handle, counters, access, limits);
+    let router = peer_api::router(handle, counters, access, limits, shutdown.clone());
     let server = Arc::new(serve::Server::new(router, limits, shutdown).with_tls(tls));
     async move {
         tokio::select! {

@@ -14,6 +14,7 @@ use futures::stream;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
 
 use super::caller::{Access, Caller};
 use super::limits::Limits;
@@ -38,6 +39,7 @@ struct Api {
     access: Access,
     writes: Semaphore,
     poll: Duration,
+    shutdown: CancellationToken,
 }
 
 type Shared = State<Arc<Api>>;
@@ -47,6 +49,7 @@ pub(super) fn router(
     counters: Arc<Counters>,
     access: Access,
     limits: Limits,
+    shutdown: CancellationToken,
 ) -> Router {
     let api = Arc::new(Api {
         handle,
@@ -54,6 +57,7 @@ pub(super) fn router(
         access,
         writes: Semaphore::new(limits.writes),
         poll: limits.poll,
+        shutdown,
     });
     let router = Router::new()
         .route("/v1/status", get(status))
@@ -110,13 +114,15 @@ async fn status(
     Ok(Json(api.versioned().await).into_response())
 }
 
-/// The status once it is newer than `after`, or at `end`: a timeout is an answer too, nothing has changed.
-/// Spaces come before it, which JSON permits (RFC 8259, section 2).
+/// The status once it is newer than `after`, at `end`, or when the server stops. A timeout is an answer too:
+/// nothing has changed. Spaces come before it, which JSON permits (RFC 8259, section 2).
 fn status_after(api: Arc<Api>, after: u64, end: Instant) -> Response {
     let body = stream::unfold(Some(api), move |waiting| async move {
         let api = waiting?;
         let beat = (Instant::now() + BEAT).min(end);
-        if timeout_at(beat, api.handle.status_after(after)).await.is_err() && beat < end {
+        let change = timeout_at(beat, api.handle.status_after(after));
+        let waited = api.shutdown.run_until_cancelled(change).await;
+        if matches!(waited, Some(Err(_))) && beat < end {
             return Some((Ok(Bytes::from_static(b" ")), Some(api)));
         }
         Some((serde_json::to_vec(&api.versioned().await).map(Bytes::from), None))

@@ -177,7 +177,7 @@ pub(super) async fn run(listener: Listener, server: Arc<Server>) {
         }
     }
     drop(listener);
-    // End long polls now, so that clients notice the shutdown before their timeout.
+    // Answers in progress get a moment. Long polls end at once.
     let _ = timeout(Duration::from_millis(500), async {
         while connections.join_next().await.is_some() {}
     })

@@ -172,6 +172,23 @@ async fn a_long_poll_sends_something_while_it_waits() {
 }
 
 #[tokio::test]
+async fn a_long_poll_is_answered_when_the_server_stops() {
+    let served = serve(FakeAgent::new("n1"), None, Limits::peers()).await;
+    let stream = TcpStream::connect(served.address).await.unwrap();
+    let poll = request("GET", "/v1/status?after=1&wait_ms=25000", "");
+    let agent = served.agent.clone();
+    let stop = async {
+        while !agent.is_asked() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        drop(served);
+    };
+    let (answer, ()) = tokio::join!(exchange(stream, &poll), stop);
+    assert!(answer.contains(r#"{"version":1,"status":{"#), "{answer}");
+    assert!(answer.ends_with("0\r\n\r\n"), "the answer is complete: {answer}");
+}
+
+#[tokio::test]
 async fn garbage_and_slow_clients_are_cut_off() {
     let served = insecure().await;
     let answer = plain(&served, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\r\n\r\n").await;
