@@ -186,7 +186,8 @@ impl DirStore {
             let Some(key) = path.strip_prefix(&self.root).ok().and_then(Path::to_str) else {
                 continue;
             };
-            let Some(meta) = if_present(entry.metadata(), &path)? else {
+            // Through symbolic links, as reads and writes go.
+            let Some(meta) = if_present(fs::metadata(&path), &path)? else {
                 continue;
             };
             if meta.is_dir() {

@@ -49,6 +49,29 @@ async fn objects_are_written_read_listed_and_deleted() {
     assert!(dir.path().exists());
 }
 
+/// An operator moves a part of the store to another disk. A listing without it would say that there are no backups.
+#[tokio::test]
+async fn what_is_behind_a_symbolic_link_is_listed() {
+    let (dir, store) = place();
+    for key in ["a/b/1", "z"] {
+        store.put(key, Bytes::from(key)).await.unwrap();
+    }
+    let other = tempfile::tempdir().unwrap();
+    let moved = other.path().join("a");
+    fs::create_dir_all(moved.join("b")).unwrap();
+    fs::rename(dir.path().join("a/b/1"), moved.join("b/1")).unwrap();
+    fs::remove_dir_all(dir.path().join("a")).unwrap();
+    std::os::unix::fs::symlink(&moved, dir.path().join("a")).unwrap();
+    std::os::unix::fs::symlink("nothing", dir.path().join("broken")).unwrap();
+    store.put("a/b/2", Bytes::from("new")).await.unwrap();
+    assert_eq!(keys(&store.list("").await.unwrap()), ["a/b/1", "a/b/2", "z"]);
+    assert_eq!(keys(&store.list("a/b/").await.unwrap()), ["a/b/1", "a/b/2"]);
+    assert!(moved.join("b/2").exists());
+    // A circle is an error, not an endless listing.
+    std::os::unix::fs::symlink("..", moved.join("b/up")).unwrap();
+    assert!(store.list("").await.is_err());
+}
+
 #[tokio::test]
 async fn of_many_creators_one_wins_and_all_learn_what_is_there() {
     for _ in 0..20 {
