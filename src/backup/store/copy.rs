@@ -9,7 +9,7 @@ use crate::model::{BackupId, ClusterName, Revision};
 use crate::ports::{ObjectMeta, ObjectStore, PortError, PortResult};
 
 use super::chain::{self, Range, parse_name};
-use super::layout::{BackupName, FOREIGN_META, INCREMENTS, Layout, MANIFEST, MARKS, is_marker};
+use super::layout::{BackupName, FOREIGN_META, INCREMENTS, Layout, MANIFEST, MARKS, VERIFICATION, is_marker};
 use super::manifest::Manifest;
 use super::marks::MarksFile;
 
@@ -24,7 +24,8 @@ pub struct Copied {
     pub covered: Option<Revision>,
     /// How much was copied, in bytes.
     pub bytes: u64,
-    /// Those that the first store refuses to return, and why; all others are copied.
+    /// Those that were not copied, and why: the first store refuses to return them, or they differ from what
+    /// is in the second store.
     pub refused: Vec<(BackupId, String)>,
 }
 
@@ -33,16 +34,15 @@ impl Copied {
     pub fn problem(&self) -> Option<String> {
         let (id, why) = self.refused.first()?;
         let count = self.refused.len();
-        Some(format!(
-            "{count} backups cannot be read and are not copied ({id}: {why})"
-        ))
+        Some(format!("{count} backups are not copied ({id}: {why})"))
     }
 }
 
 /// Copies what the second store lacks of the committed backups of the first, the newest first. An object with
 /// the same name and size counts as copied, because backups are never changed; only the marks of operators
-/// are compared. Nothing is ever removed, and the records of epochs are not copied: one store alone
-/// arbitrates. A backup that the first store refuses to return does not block the others.
+/// are compared. Nothing is ever removed, and an object of a backup that is committed there is not replaced by
+/// one of another size, because one of the two is damaged. The records of epochs are not copied: one store
+/// alone arbitrates. A backup that cannot be copied does not block the others.
 ///
 /// # Errors
 /// What one of the stores answered. What was copied until then stays, and counts for the next round.
@@ -71,11 +71,22 @@ pub async fn copy_missing(
         let marked = files.iter().any(|(file, _)| file == MARKS);
         files.retain(|(file, _)| file != MARKS);
         files.retain(|(file, size)| have.get(&there.in_backup(&id, file)) != Some(size));
+        let there_is = |file: &str| have.get(&there.in_backup(&id, file)).copied();
+        let was_committed = [MANIFEST, FOREIGN_META]
+            .iter()
+            .any(|marker| there_is(marker).is_some());
+        let differs = |(file, size): &(String, u64)| {
+            let there = there_is(file).filter(|_| was_committed);
+            differing(file, *size, there)
+        };
+        let damaged = files.iter().find_map(differs);
+        files.retain(|file| differs(file).is_none());
+        let mut whole = damaged.is_none();
+        copied.refused.extend(damaged.map(|why| (id.clone(), why)));
         // The marker commits, so it is copied last. etcd-manager's comes after ours: alone it would make our
         // backup look like one of etcd-manager's.
         files.sort_by_key(|(file, _)| (is_marker(file), file == FOREIGN_META));
         let lacked = !files.is_empty();
-        let mut whole = true;
         for (file, _) in files {
             let (source, target) = (here.in_backup(&id, &file), there.in_backup(&id, &file));
             match copy(from, to, &source, &target).await? {
@@ -92,25 +103,33 @@ pub async fn copy_missing(
                 }
             }
         }
-        if whole {
-            if copied.newest.is_none() {
-                copied.newest = Some(id.clone());
-                copied.covered = covered(from, &here, &id, ranges).await?;
+        if whole && copied.newest.is_none() {
+            copied.newest = Some(id.clone());
+            copied.covered = covered(from, &here, &id, ranges).await?;
+        }
+        if marked && (whole || was_committed) {
+            let has = have.contains_key(&there.in_backup(&id, MARKS));
+            match copy_marks((from, &here), (to, &there), &id, has).await? {
+                Source::Copied(bytes) => copied.bytes += bytes,
+                Source::Gone => {}
+                Source::Refused(why) => copied.refused.push((id.clone(), why)),
             }
-            if marked {
-                let has = have.contains_key(&there.in_backup(&id, MARKS));
-                match copy_marks((from, &here), (to, &there), &id, has).await? {
-                    Source::Copied(bytes) => copied.bytes += bytes,
-                    Source::Gone => {}
-                    Source::Refused(why) => copied.refused.push((id.clone(), why)),
-                }
-            }
-            if lacked {
-                copied.backups.push(id);
-            }
+        }
+        if whole && lacked {
+            copied.backups.push(id);
         }
     }
     Ok(copied)
+}
+
+/// Why an object must not replace the one in the second store, where its backup is committed and the object has
+/// `there` bytes. The result of a verification may change, and an empty object holds nothing that could be lost.
+fn differing(file: &str, size: u64, there: Option<u64>) -> Option<String> {
+    let there = there.filter(|there| *there > 0 && file != VERIFICATION)?;
+    Some(format!(
+        "{file} has {size} bytes, and {there} in the second store: one of them is damaged; `etcd-agent backup verify` \
+         tells whether it is the first"
+    ))
 }
 
 /// Which revisions a file is an increment of, encrypted or not.

@@ -82,6 +82,50 @@ async fn a_copy_that_was_cut_short_is_not_committed_and_is_finished_later() {
     assert_eq!(body.unwrap(), "whole");
 }
 
+/// A crash of the host of a directory store, or somebody who can write to the first store alone.
+#[tokio::test]
+async fn what_is_damaged_in_the_first_store_does_not_replace_the_copy() {
+    for file in ["etcd.backup.zst", "backup.json", "increments/1-2.zst"] {
+        for damaged in ["", "shorter", "longer than it was"] {
+            let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            let (a, b) = (a.path(), b.path());
+            let key = format!("prod/{FIRST}/{file}");
+            for other in ["etcd.backup.zst", "backup.json", "increments/1-2.zst"] {
+                put(a, &format!("prod/{FIRST}/{other}"), "as it was").await;
+            }
+            put(a, &format!("prod/{SECOND}/backup.json"), "{}").await;
+            copy_missing(&store(a), &store(b), &cluster()).await.unwrap();
+            put(a, &key, damaged).await;
+            put(a, &format!("prod/{SECOND}/etcd.backup.zst"), "more").await;
+            let copied = copy_missing(&store(a), &store(b), &cluster()).await.unwrap();
+            let kept = store(b).get_small(&key).await.unwrap().unwrap();
+            assert_eq!(kept, "as it was", "{file}");
+            let problem = copied.problem().unwrap();
+            assert!(problem.contains(FIRST) && problem.contains(file), "{problem}");
+            // The others are copied all the same.
+            assert_eq!(copied.backups, [BackupId::new(SECOND).unwrap()]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_empty_copy_and_the_result_of_a_verification_are_replaced() {
+    let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (a, b) = (a.path(), b.path());
+    for file in ["etcd.backup.zst", "backup.json", "verify.json"] {
+        put(a, &format!("prod/{FIRST}/{file}"), "first").await;
+    }
+    copy_missing(&store(a), &store(b), &cluster()).await.unwrap();
+    put(b, &format!("prod/{FIRST}/etcd.backup.zst"), "").await;
+    put(a, &format!("prod/{FIRST}/verify.json"), "a later result").await;
+    let copied = copy_missing(&store(a), &store(b), &cluster()).await.unwrap();
+    assert_eq!(copied.problem(), None);
+    for (file, wanted) in [("etcd.backup.zst", "first"), ("verify.json", "a later result")] {
+        let body = store(b).get_small(&format!("prod/{FIRST}/{file}")).await.unwrap();
+        assert_eq!(body.unwrap(), wanted, "{file}");
+    }
+}
+
 #[tokio::test]
 async fn a_store_that_is_not_there_is_an_error() {
     let a = tempfile::tempdir().unwrap();
