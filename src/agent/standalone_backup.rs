@@ -228,11 +228,11 @@ impl Runner {
             .filter(Verdict::goes)
             .map(|verdict| verdict.backup.summary.id)
             .collect();
-        let call = backup::Call {
+        let call = || backup::Call {
             now: self.clock.now(),
             random: self.clock.random(),
         };
-        let pruned = backup::remove(store, &spec.cluster, &goes, &call).await?;
+        let pruned = backup::remove(store, &spec.cluster, &goes, call).await?;
         if pruned != backup::Pruned::default() {
             tracing::info!("{}", pruned.text());
         }

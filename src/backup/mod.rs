@@ -39,7 +39,7 @@ pub use store::etcd_manager::{commands, delete_command};
 pub use store::layout::{BackupName, Layout};
 pub use store::manifest::{Compression, Manifest, ManifestError};
 pub use store::marks::{Call, MarkChange, MarksFile};
-pub use store::prune::{Pruned, Removed, remove, remove_named};
+pub use store::prune::{Pruned, Pruning, Removed, remove, remove_named};
 pub use store::recent::read_verifications;
 pub use store::verification::Verification;
 pub use store::view::look_at_store;

@@ -27,6 +27,19 @@ pub(super) fn prune(cx: &mut Context<'_>) -> Option<Action> {
     }
     let newest = cx.obs.store.known().and_then(|s| s.newest_backup.as_ref());
     let after = newest.map(|b| b.id.clone());
+    let restoring = cx
+        .known_nodes()
+        .into_iter()
+        .find(|(_, seen)| seen.steering.restoring);
+    let restoring =
+        restoring.map(|(node, _)| format!("a restore is under way on {node}, perhaps from an old backup"));
+    if asked && let Some(restore) = restoring {
+        return Some(Action::Answer {
+            request: OperatorRequest::Prune,
+            done: false,
+            message: format!("{restore}: nothing is removed; ask again when that is done"),
+        });
+    }
     if asked {
         cx.because(ReasonCode::PruneAsked, "a person asked to remove old backups");
         return Some(Action::Prune { after });
@@ -43,6 +56,13 @@ pub(super) fn prune(cx: &mut Context<'_>) -> Option<Action> {
         ReasonCode::PruneFailed,
         "old backups could not be removed",
     ) {
+        return None;
+    }
+    if let Some(restore) = restoring {
+        cx.because(
+            ReasonCode::Restoring,
+            format!("{restore}: no old backup is removed meanwhile"),
+        );
         return None;
     }
     cx.because(

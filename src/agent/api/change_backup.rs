@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use crate::agent::Agent;
 use crate::agent::jobs::no_store;
-use crate::agent::jobs::prune::{call, judged};
+use crate::agent::jobs::prune::{call, judged, restoring};
 use crate::backup::{self, BackupName, MarkChange, Marked, Removed};
-use crate::model::{
-    BackupChange, BackupChangeView, BackupId, BackupOrder, Fact, Kept, NodeName, Note, OperatorRequest,
-};
+use crate::model::{BackupChange, BackupChangeView, BackupId, BackupOrder, Kept, Note};
 use crate::plan::{self, Deletion, Stored};
 use crate::ports::{OrderError, PortError};
 use crate::telemetry::message_ids;
@@ -159,26 +157,6 @@ fn the_copy(agent: &Agent) -> String {
         .shared
         .with(|inner| inner.copy.as_ref().map(|copy| copy.store.clone()));
     copy.map_or_else(String::new, |store| format!("; a copy in {store} stays"))
-}
-
-/// The nodes on which a restore is under way.
-fn restoring(agent: &Agent) -> Vec<String> {
-    let asked = |request: &OperatorRequest| matches!(request, OperatorRequest::Restore { .. });
-    let here = agent.shared.pending().iter().any(|view| asked(&view.request));
-    let peers = agent.ports.peers.last_seen();
-    let there = peers.iter().filter(|(_, seen)| match seen {
-        Fact::Known(status) => status.steering.restoring,
-        Fact::Absent | Fact::Unreachable(_) => false,
-    });
-    let nodes: Vec<&NodeName> = Some(&agent.spec.node)
-        .filter(|_| here)
-        .into_iter()
-        .chain(there.map(|(node, _)| node))
-        .collect();
-    nodes
-        .iter()
-        .map(|node| format!("a restore is under way on {node}"))
-        .collect()
 }
 
 fn refused(why: String) -> OrderError {

@@ -2,7 +2,7 @@
 
 use crate::agent::Agent;
 use crate::agent::jobs::{no_store, spawn};
-use crate::backup::{self, Call};
+use crate::backup::{self, Call, Point, Pruning};
 use crate::model::{BackupId, Epoch, Genesis, OperatorRequest, Origin, RequestState, Verdict};
 use crate::plan;
 use crate::ports::{ObjectStore, PortResult};
@@ -56,6 +56,33 @@ fn origin(genesis: Genesis) -> Option<BackupId> {
     }
 }
 
+/// Why a backup stays that retention did not keep. A run may take hours, and a restore may have begun since it was
+/// judged.
+async fn needed_since(agent: &Agent, store: &dyn ObjectStore, id: &BackupId) -> PortResult<Option<String>> {
+    if let Some(restore) = restoring(agent).into_iter().next() {
+        return Ok(Some(restore));
+    }
+    let origins = origins_to_keep(agent, store).await?;
+    let is_origin = origins.iter().any(|origin| Point::parse(origin).backup == *id);
+    Ok(is_origin.then(|| "an epoch is restored from it".to_owned()))
+}
+
+/// The nodes on which a restore is under way, one line each.
+pub(crate) fn restoring(agent: &Agent) -> Vec<String> {
+    let asked = |request: &OperatorRequest| matches!(request, OperatorRequest::Restore { .. });
+    let here = agent.shared.pending().iter().any(|view| asked(&view.request));
+    let peers = agent.ports.peers.last_seen();
+    let there = peers
+        .iter()
+        .filter(|(_, seen)| seen.known().is_some_and(|status| status.steering.restoring));
+    Some(&agent.spec.node)
+        .filter(|_| here)
+        .into_iter()
+        .chain(there.map(|(node, _)| node))
+        .map(|node| format!("a restore is under way on {node}"))
+        .collect()
+}
+
 /// The time, and a random number, for a call of the store's functions.
 pub(crate) fn call(agent: &Agent) -> Call {
     Call {
@@ -69,15 +96,16 @@ pub(crate) fn prune(agent: &Agent, after: Option<BackupId>) {
     let worker = agent.clone();
     let work = async move {
         let store = worker.ports.store.clone().ok_or_else(no_store)?;
-        let goes: Vec<BackupId> = judged(&worker)
-            .await?
-            .verdicts
-            .into_iter()
-            .filter(Verdict::goes)
-            .map(|v| v.backup.summary.id)
-            .collect();
-        let call = call(&worker);
-        backup::remove(store.as_ref(), &worker.spec.cluster, &goes, &call).await
+        let verdicts = judged(&worker).await?.verdicts;
+        let goes = verdicts.into_iter().filter(Verdict::goes);
+        let mut pruning = Pruning::begin(store.as_ref(), &worker.spec.cluster);
+        for id in goes.map(|verdict| verdict.backup.summary.id) {
+            match needed_since(&worker, store.as_ref(), &id).await? {
+                Some(why) => pruning.keep(&id, why),
+                None => pruning.remove(&id, &call(&worker)).await?,
+            }
+        }
+        pruning.finish(worker.ports.clock.now()).await
     };
     spawn(
         agent,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::model::{BackupId, ClusterName};
+use crate::model::{BackupId, ClusterName, UnixMs};
 use crate::ports::{ObjectStore, PortError, PortResult};
 
 use super::chain::parse_name;
@@ -26,7 +26,8 @@ pub struct Pruned {
     pub removed: Vec<BackupId>,
     /// The store refuses to delete these (object lock, or no permission): they stay whole.
     pub refused: Vec<(BackupId, String)>,
-    /// An operator ordered to keep these after retention had decided, or their marks are unknown.
+    /// These stay although retention had decided otherwise: an operator ordered to keep them, their marks are
+    /// unknown, or a restore needs them.
     pub kept: Vec<(BackupId, String)>,
     /// Uploads that were never committed, and were removed.
     pub abandoned: Vec<BackupId>,
@@ -63,50 +64,91 @@ pub enum Removed {
     Kept(String),
 }
 
-/// Removes these backups, and uploads that were begun more than a day before `call.now` and never committed.
+/// Removes these backups, and uploads that were begun more than a day ago and never committed. `call` is asked
+/// before each of them: a run may take hours, and a claim holds for one.
 ///
 /// # Errors
-/// What the store answered. What was removed until then stays removed, and everything else is unchanged. A
-/// store that *refuses* to delete is no error: see [`Pruned::refused`].
+/// As [`Pruning::remove`] and [`Pruning::finish`].
 pub async fn remove(
     store: &dyn ObjectStore,
     cluster: &ClusterName,
     backups: &[BackupId],
-    call: &Call,
+    call: impl Fn() -> Call,
 ) -> PortResult<Pruned> {
-    let layout = Layout::of(store, cluster);
-    let mut pruned = Pruned::default();
-    let mut refusals = 0;
+    let mut pruning = Pruning::begin(store, cluster);
     for id in backups {
-        if refusals >= REFUSED_AT_MOST {
-            let why = format!("not tried: the store refused {REFUSED_AT_MOST} others one after the other");
-            pruned.refused.push((id.clone(), why));
-            continue;
+        pruning.remove(id, &call()).await?;
+    }
+    pruning.finish(call().now).await
+}
+
+/// A prune under way.
+pub struct Pruning<'a> {
+    store: &'a dyn ObjectStore,
+    layout: Layout,
+    pruned: Pruned,
+    refusals: usize,
+}
+
+impl<'a> Pruning<'a> {
+    /// Nothing is removed yet.
+    pub fn begin(store: &'a dyn ObjectStore, cluster: &ClusterName) -> Self {
+        Self {
+            store,
+            layout: Layout::of(store, cluster),
+            pruned: Pruned::default(),
+            refusals: 0,
         }
-        match remove_one(store, &layout, id, call).await? {
-            Removed::Done | Removed::Gone => pruned.removed.push(id.clone()),
-            Removed::Kept(why) => pruned.kept.push((id.clone(), why)),
+    }
+
+    /// Removes a backup.
+    ///
+    /// # Errors
+    /// What the store answered. What was removed until then stays removed, and everything else is unchanged. A
+    /// store that *refuses* to delete is no error: see [`Pruned::refused`].
+    pub async fn remove(&mut self, id: &BackupId, call: &Call) -> PortResult<()> {
+        if self.refusals >= REFUSED_AT_MOST {
+            let why = format!("not tried: the store refused {REFUSED_AT_MOST} others one after the other");
+            self.pruned.refused.push((id.clone(), why));
+            return Ok(());
+        }
+        match remove_one(self.store, &self.layout, id, call).await? {
+            Removed::Done | Removed::Gone => self.pruned.removed.push(id.clone()),
+            Removed::Kept(why) => self.keep(id, why),
             Removed::Refused(why) => {
-                pruned.refused.push((id.clone(), why));
-                refusals += 1;
-                continue;
+                self.pruned.refused.push((id.clone(), why));
+                self.refusals += 1;
+                return Ok(());
             }
         }
-        refusals = 0;
+        self.refusals = 0;
+        Ok(())
     }
-    for name in leftovers(&layout, &store.list(layout.base()).await?) {
-        if call.now.since(name.at()) < ABANDONED_AFTER {
-            continue;
-        }
-        let id = name
-            .id()
-            .map_err(|error| PortError::Permanent(error.to_string()))?;
-        // A locked object stays. It is no longer part of a backup.
-        if sweep(store, &layout, &id).await? {
-            pruned.abandoned.push(id);
-        }
+
+    /// Notes that a backup stays, and why.
+    pub fn keep(&mut self, id: &BackupId, why: String) {
+        self.pruned.kept.push((id.clone(), why));
     }
-    Ok(pruned)
+
+    /// Removes uploads that were begun more than a day before `now` and never committed.
+    ///
+    /// # Errors
+    /// What the store answered.
+    pub async fn finish(mut self, now: UnixMs) -> PortResult<Pruned> {
+        for name in leftovers(&self.layout, &self.store.list(self.layout.base()).await?) {
+            if now.since(name.at()) < ABANDONED_AFTER {
+                continue;
+            }
+            let id = name
+                .id()
+                .map_err(|error| PortError::Permanent(error.to_string()))?;
+            // A locked object stays. It is no longer part of a backup.
+            if sweep(self.store, &self.layout, &id).await? {
+                self.pruned.abandoned.push(id);
+            }
+        }
+        Ok(self.pruned)
+    }
 }
 
 /// Removes one backup by its name.

@@ -239,8 +239,10 @@ fn s30_old_backups_go_once_after_each_new_one() {
     follow(&mut obs, NEWEST, 0, false);
     let after = Some(BackupId::new(NEWEST).unwrap());
     assert_eq!(decide(&obs).action, Some(Action::Prune { after: after.clone() }));
-    let rows: [(&str, Change); 8] = [
+    let rows: [(&str, Change); 10] = [
         ("paused", pause),
+        ("this node restores", |o| o.me.steering.restoring = true),
+        ("another node restores", |o| peer(o, 1).steering.restoring = true),
         ("the newest has no increments yet", |o| o.backups.chain = None),
         ("an older one is still followed", |o| {
             follow(o, "2026-03-01T11:00:00Z-000003", 5, false);
@@ -264,6 +266,14 @@ fn s30_old_backups_go_once_after_each_new_one() {
     obs.spec.backup.retention.enabled = false;
     obs.requests = vec![OperatorRequest::Prune];
     assert_eq!(decide(&obs).action, Some(Action::Prune { after }));
+    peer(&mut obs, 1).steering.restoring = true;
+    let Some(Action::Answer { done, message, .. }) = decide(&obs).action else {
+        panic!("no answer")
+    };
+    assert!(
+        !done && message.contains("a restore is under way on n2"),
+        "{message}"
+    );
 }
 
 /// This is the situation right after a restore from etcd-manager's store. Increments need a full backup of

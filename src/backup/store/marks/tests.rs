@@ -184,7 +184,7 @@ async fn an_order_between_the_decision_and_the_deletion_counts() {
     let (old, new) = (full(&store, 1000).await, full(&store, 2000).await);
     let decided = [old.clone(), new.clone()];
     assert_eq!(change(&store, &old, &kept(None)).await, Marked::Changed);
-    let pruned = remove(&store, &cluster(), &decided, &call(NOW)).await.unwrap();
+    let pruned = remove(&store, &cluster(), &decided, || call(NOW)).await.unwrap();
     assert_eq!(pruned.removed, [new]);
     assert_eq!(pruned.kept.len(), 1);
     assert!(
@@ -198,7 +198,7 @@ async fn an_order_between_the_decision_and_the_deletion_counts() {
     );
     // Without its commit marker in a listing it is not swept as an abandoned upload either.
     store.delete(&format!("prod/{old}/backup.json")).await.unwrap();
-    let pruned = remove(&store, &cluster(), &[], &call(NOW)).await.unwrap();
+    let pruned = remove(&store, &cluster(), &[], || call(NOW)).await.unwrap();
     assert_eq!(pruned.abandoned, []);
     assert_eq!(keys(&store, &old).await, ["etcd.backup.zst", "marks.json"]);
 }

@@ -26,12 +26,9 @@ async fn s30_only_our_own_keys_go() {
     for key in [note.as_str(), "prod/control/etcd-cluster-spec", "other/x"] {
         store.put(key, Bytes::from_static(b"x")).await.unwrap();
     }
-    let pruned = remove(
-        &store,
-        &cluster(),
-        std::slice::from_ref(&old),
-        &call(UnixMs(3_000_000)),
-    )
+    let pruned = remove(&store, &cluster(), std::slice::from_ref(&old), || {
+        call(UnixMs(3_000_000))
+    })
     .await
     .unwrap();
     assert_eq!(pruned.removed, [old]);
@@ -64,7 +61,7 @@ async fn what_is_left_of_one_in_etcd_managers_form_is_never_taken_for_its_own() 
         inner,
         locked: "backup.json",
     };
-    let pruned = remove(&store, &cluster(), std::slice::from_ref(&id), &call(UnixMs(0)))
+    let pruned = remove(&store, &cluster(), std::slice::from_ref(&id), || call(UnixMs(0)))
         .await
         .unwrap();
     assert_eq!(pruned.refused.len(), 1);
@@ -91,7 +88,7 @@ async fn a_full_takes_its_increments_along_and_no_others() {
     put(&old, "78-80.zst").await;
     put(&old, "81-99.zst").await;
     let own = put(&kept, "78-90.zst").await;
-    let removed = remove(&store, &cluster(), std::slice::from_ref(&old), &call(UnixMs(0)))
+    let removed = remove(&store, &cluster(), std::slice::from_ref(&old), || call(UnixMs(0)))
         .await
         .unwrap();
     assert_eq!(removed.removed, std::slice::from_ref(&old));
@@ -105,7 +102,7 @@ async fn a_full_takes_its_increments_along_and_no_others() {
     let late = put(&old, "100-110.zst").await;
     let soon = UnixMs((day + 3600) * 1000);
     assert_eq!(
-        remove(&store, &cluster(), &[], &call(soon))
+        remove(&store, &cluster(), &[], || call(soon))
             .await
             .unwrap()
             .abandoned,
@@ -114,7 +111,7 @@ async fn a_full_takes_its_increments_along_and_no_others() {
     assert_eq!(left().await, [late, own.clone()]);
     let later = UnixMs((3 * day) * 1000);
     assert_eq!(
-        remove(&store, &cluster(), &[], &call(later))
+        remove(&store, &cluster(), &[], || call(later))
             .await
             .unwrap()
             .abandoned,
@@ -136,7 +133,7 @@ async fn an_upload_under_way_stays_and_an_abandoned_one_goes() {
     let foreign = "prod/1970-01-02T00:00:00Z-000001/etcd.backup.gz";
     store.put(foreign, Bytes::from_static(b"x")).await.unwrap();
     let now = UnixMs((3 * day + 3600) * 1000);
-    let pruned = remove(&store, &cluster(), &[], &call(now)).await.unwrap();
+    let pruned = remove(&store, &cluster(), &[], || call(now)).await.unwrap();
     assert_eq!(pruned.abandoned, [old]);
     let keys: Vec<_> = store.list("").await.unwrap().into_iter().map(|o| o.key).collect();
     assert_eq!(
@@ -151,7 +148,11 @@ async fn a_store_that_fails_is_an_error() {
     let gone = store(&dir.path().join("not-mounted"));
     let id = BackupId::new("2026-03-01T04:05:06Z-000042").unwrap();
     // Opening the directory fails permanently: that is reported, and nothing counts as removed.
-    assert!(remove(&gone, &cluster(), &[id], &call(UnixMs(0))).await.is_err());
+    assert!(
+        remove(&gone, &cluster(), &[id], || call(UnixMs(0)))
+            .await
+            .is_err()
+    );
 }
 
 #[tokio::test]
@@ -163,12 +164,9 @@ async fn s30_what_the_store_locks_stays_whole_and_the_rest_goes() {
     };
     let locked = full(&store, 1000).await;
     let free = full(&store, 2000).await;
-    let pruned = remove(
-        &store,
-        &cluster(),
-        &[locked.clone(), free.clone()],
-        &call(UnixMs(0)),
-    )
+    let pruned = remove(&store, &cluster(), &[locked.clone(), free.clone()], || {
+        call(UnixMs(0))
+    })
     .await
     .unwrap();
     assert_eq!(pruned.removed, [free]);
@@ -205,7 +203,9 @@ async fn a_store_that_refuses_three_is_not_asked_about_the_rest() {
     for at in 1..=5 {
         all.push(full(&store, 1000 * at).await);
     }
-    let pruned = remove(&store, &cluster(), &all, &call(UnixMs(0))).await.unwrap();
+    let pruned = remove(&store, &cluster(), &all, || call(UnixMs(0)))
+        .await
+        .unwrap();
     assert_eq!((pruned.removed, pruned.refused.len()), (Vec::new(), 5));
     assert!(
         pruned.refused[4].1.starts_with("not tried"),
@@ -253,7 +253,7 @@ async fn a_removal_that_ends_at_any_object_leaves_no_half_backup() {
         let again = remove_named(&store(dir.path()), &cluster(), &old, &call(UnixMs(day * 1000))).await;
         assert_eq!(again, Ok(Removed::Gone));
         let later = UnixMs(3 * day * 1000);
-        remove(&store(dir.path()), &cluster(), &[], &call(later))
+        remove(&store(dir.path()), &cluster(), &[], || call(later))
             .await
             .unwrap();
         let keys = store(dir.path()).list("").await.unwrap();
@@ -272,7 +272,7 @@ async fn the_result_of_a_verification_is_swept_after_its_backup() {
         .unwrap();
     let late = format!("prod/{old}/verify.json");
     store.put(&late, Bytes::from_static(b"{}")).await.unwrap();
-    let pruned = remove(&store, &cluster(), &[], &call(UnixMs(200_000_000)))
+    let pruned = remove(&store, &cluster(), &[], || call(UnixMs(200_000_000)))
         .await
         .unwrap();
     assert_eq!(pruned.abandoned, [old]);

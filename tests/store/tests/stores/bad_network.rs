@@ -141,7 +141,7 @@ async fn through(s3: &AnyS3, version: &str) {
             .filter(|verdict| verdict.goes())
             .map(|verdict| verdict.backup.summary.id.clone())
             .collect();
-        backup::remove(store.as_ref(), &cluster(), &old, &call(now)).await
+        backup::remove(store.as_ref(), &cluster(), &old, || call(now)).await
     })
     .await;
     assert_eq!(backups(calm.as_ref()).await, [second.id.as_str()]);

@@ -107,7 +107,7 @@ async fn what_is_written_in_its_form_is_what_etcd_manager_reads() {
             assert!(stored.verified.as_ref().is_some_and(Verified::is_ok));
         }
         let ids: Vec<_> = listed.into_iter().map(|stored| stored.summary.id).collect();
-        backup::remove(store.as_ref(), &prod, &ids, &call(NOW))
+        backup::remove(store.as_ref(), &prod, &ids, || call(NOW))
             .await
             .unwrap();
         let left = store.list("").await.unwrap();
@@ -271,7 +271,7 @@ async fn its_marker_spec_and_commands_are_read_and_written_in_place() {
                 .iter()
                 .all(|verdict| verdict.keep.contains(&Keep::NotOurs))
         );
-        backup::remove(store, &main, &[], &call(NOW)).await.unwrap();
+        backup::remove(store, &main, &[], || call(NOW)).await.unwrap();
         assert_eq!(store.list("").await.unwrap().len(), 6, "{kind:?}");
     }
 }

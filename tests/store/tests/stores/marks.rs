@@ -64,7 +64,7 @@ async fn pruned(store: &dyn ObjectStore) -> backup::Pruned {
         .filter(|verdict| verdict.keep.is_empty())
         .map(|verdict| verdict.backup.summary.id)
         .collect();
-    backup::remove(store, &cluster(), &goes, &call(EVER))
+    backup::remove(store, &cluster(), &goes, || call(EVER))
         .await
         .unwrap()
 }
@@ -153,8 +153,8 @@ async fn an_order_that_succeeded_holds_against_a_removal_on_another_node() {
         let removing = tokio::spawn({
             let all = all.clone();
             async move {
-                let call = Call { now: NOW, random: 1 };
-                backup::remove(one.as_ref(), &cluster(), &all, &call)
+                let call = || Call { now: NOW, random: 1 };
+                backup::remove(one.as_ref(), &cluster(), &all, call)
                     .await
                     .unwrap()
             }

@@ -95,7 +95,7 @@ async fn c04_what_an_etcd_that_was_put_back_writes_is_of_a_timeline_of_its_own_o
             // Remove both backups, so that the next round starts without backups.
             for id in [&old.id, &new.id] {
                 let goes = [id.clone()];
-                backup::remove(store.as_ref(), &prod, &goes, &call(EVER))
+                backup::remove(store.as_ref(), &prod, &goes, || call(EVER))
                     .await
                     .unwrap();
             }
