@@ -30,7 +30,7 @@ pub use restore::fetch::{FetchedSnapshot, fetch, fetch_within};
 pub use restore::fit::fit;
 pub use restore::point::{Point, find};
 pub use restore::room::Room;
-pub use store::catalogue::{Catalogue, Part, list, newest, page};
+pub use store::catalogue::{Catalogue, Part, highest_epoch, list, newest, page};
 pub use store::change_marks::{Marked, change_marks};
 pub use store::cluster_spec::{Written, want_size, wanted_size};
 pub use store::copy::{Copied, copy_missing};

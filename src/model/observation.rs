@@ -319,6 +319,9 @@ pub struct Observation {
     pub staged: Option<(Epoch, BackupId)>,
     /// The backup that is fetched and checked on this node.
     pub fetched: Option<BackupId>,
+    /// The highest epoch that a backup in the store belonged to when that one was fetched; 0 if none did.
+    #[serde(default)]
+    pub highest_backup_epoch: Epoch,
     /// The backup from which no epoch can go on, because the cluster holds more than it, and what more.
     #[serde(default)]
     pub outrun: Option<(BackupId, String)>,

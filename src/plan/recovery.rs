@@ -12,7 +12,7 @@ use super::epoch_etcd;
 use super::failure;
 use super::orders::is_out;
 use super::removed::removed_by;
-use super::safety::other_stores_without;
+use super::safety::{newest_epoch, other_stores_without};
 use super::transport;
 use crate::model::{
     Action, ActionKind, Assignment, BackupId, Epoch, Fact, Genesis, NodeName, OperatorRequest, Origin,
@@ -155,13 +155,23 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
         .take(cx.spec.size)
         .filter_map(|node| cx.spec.peer_url(node).map(|url| ((*node).clone(), vec![url])))
         .collect();
-    let epoch = Epoch(super::safety::newest_epoch(cx).0.saturating_add(1));
+    let epoch = new_epoch(cx);
     let with = epoch_etcd::etcd_of_epoch(cx, etcd);
     let mut action = propose(cx, epoch, Origin::Backup(backup), members, gone)?;
     if let Action::Propose { genesis, .. } = &mut action {
         genesis.etcd = with;
     }
     Some(action)
+}
+
+/// The epoch that a restore opens. Where all nodes and the store's records are lost, only the backups tell what there
+/// was, and `latest` means the highest epoch: the new one ranks above theirs. Where an epoch is known, the next number
+/// is taken in any case, because electors may have accepted a value for it, which must not be passed over.
+fn new_epoch(cx: &Context<'_>) -> Epoch {
+    let newest = newest_epoch(cx);
+    let of_backups = cx.obs.highest_backup_epoch;
+    let alone = newest.is_zero() && cx.open_epoch().can_hear_of(of_backups);
+    if alone { of_backups.next() } else { newest.next() }
 }
 
 /// The answer to an order to restore `backup`, given at `at`, if an epoch was restored since: whether the

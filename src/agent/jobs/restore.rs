@@ -2,6 +2,8 @@
 
 use crate::agent::Agent;
 use crate::agent::jobs::{no_store, spawn};
+use crate::agent::state::Fetched;
+use crate::backup::highest_epoch;
 use crate::model::{Assignment, BackupId};
 use crate::ports::{DataRequest, PortError, STAGE_WITHIN};
 
@@ -11,8 +13,11 @@ pub(crate) fn fetch(agent: &Agent, id: &BackupId) {
     let work = async move {
         let store = worker.ports.store.clone().ok_or_else(no_store)?;
         let (backups, cluster) = (&worker.ports.backups, &worker.spec.cluster);
-        let file_name = backups.fetch(store.as_ref(), cluster, &id).await?;
-        Ok((id, file_name))
+        Ok(Fetched {
+            highest_epoch: highest_epoch(store.as_ref(), cluster).await?,
+            file_name: backups.fetch(store.as_ref(), cluster, &id).await?,
+            backup: id,
+        })
     };
     spawn(
         agent,
@@ -29,11 +34,12 @@ pub(crate) fn fetch(agent: &Agent, id: &BackupId) {
 pub(crate) fn stage(agent: &Agent, id: &BackupId, assigned: Assignment) {
     let (worker, id) = (agent.clone(), id.clone());
     let work = async move {
-        let file = worker
+        let fetched = worker
             .shared
             .with(|inner| inner.jobs.fetched.clone())
-            .filter(|(have, _)| *have == id);
-        let (_, snapshot_file) = file.ok_or_else(|| PortError::Retryable(format!("{id} is not fetched")))?;
+            .filter(|fetched| fetched.backup == id);
+        let fetched = fetched.ok_or_else(|| PortError::Retryable(format!("{id} is not fetched")))?;
+        let snapshot_file = fetched.file_name;
         let elector = worker.shared.elector();
         let genesis = elector.known().filter(|genesis| genesis.epoch == assigned.epoch);
         let with = genesis.and_then(|genesis| genesis.etcd);

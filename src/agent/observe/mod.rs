@@ -204,7 +204,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
             inner.jobs.compact.clone(),
             inner.jobs.hash_check.clone(),
             inner.data.staged().cloned(),
-            inner.jobs.fetched.clone().map(|(id, _)| id),
+            inner.jobs.fetched.clone(),
             inner.genesis.outrun.clone(),
             inner.data.last_words().cloned(),
             inner.jobs.last_full.clone(),
@@ -300,7 +300,11 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         drift,
         tls,
         staged,
-        fetched,
+        highest_backup_epoch: fetched
+            .as_ref()
+            .map(|fetched| fetched.highest_epoch)
+            .unwrap_or_default(),
+        fetched: fetched.map(|fetched| fetched.backup),
         outrun,
         backup,
         backups,

@@ -29,7 +29,7 @@ use crate::agent::state::version::Version;
 use crate::genesis::Electorate;
 use crate::model::{
     BackupId, BackupSummary, BackupView, Compaction, CopyStatus, Decision, DefragEnd, Denial, Directives,
-    ElectorRecord, EtcdRun, Genesis, HashCheck, Job, MemberId, NodeName, NodeStatus, Observation,
+    ElectorRecord, Epoch, EtcdRun, Genesis, HashCheck, Job, MemberId, NodeName, NodeStatus, Observation,
     RebootLocks, RemovalView, RequestState, Revision, SteadyMs, UnixMs,
 };
 use crate::ports::{NodeState, PortResult};
@@ -94,8 +94,18 @@ pub(super) struct Jobs {
     pub(super) stop_increments: CancellationToken,
     /// The last full backup that this node took.
     pub(super) last_full: Option<BackupSummary>,
-    /// The backup that was fetched for a restore, and the name of its file.
-    pub(super) fetched: Option<(BackupId, String)>,
+    /// The backup that was fetched for a restore.
+    pub(super) fetched: Option<Fetched>,
+}
+
+/// A backup that was fetched and checked for a restore.
+#[derive(Debug, Clone)]
+pub(super) struct Fetched {
+    pub(super) backup: BackupId,
+    /// The name of its file.
+    pub(super) file_name: String,
+    /// The highest epoch of the backups in the store.
+    pub(super) highest_epoch: Epoch,
 }
 
 /// The last tick of the loop.

@@ -1,7 +1,8 @@
 //! The backups in a store: those with a commit marker, written by the agent or by etcd-manager.
 
 use crate::model::{
-    BackupId, BackupSummary, ClusterName, Marks, Revision, StoredBackup, UnixMs, Verified, VerifyView, Writer,
+    BackupId, BackupSummary, ClusterName, Epoch, Marks, Revision, StoredBackup, UnixMs, Verified, VerifyView,
+    Writer,
 };
 use crate::ports::{ObjectMeta, ObjectStore, PortError, PortResult};
 
@@ -59,6 +60,16 @@ pub async fn page(
     let next = last.transpose().map_err(no_name)?;
     let catalogue = read_each(store, &layout, wanted, true).await?;
     Ok((catalogue, next))
+}
+
+/// The highest epoch that a committed backup belongs to; 0 if none does. Backups that cannot be read do not count.
+///
+/// # Errors
+/// What the store answered.
+pub async fn highest_epoch(store: &dyn ObjectStore, cluster: &ClusterName) -> PortResult<Epoch> {
+    let known = unverified(store, cluster, &Part::All).await?;
+    let epochs = known.backups.iter().filter_map(|backup| backup.epoch);
+    Ok(epochs.max().unwrap_or_default())
 }
 
 /// The same without the results of verifications and without marks, which cost more reads per backup.

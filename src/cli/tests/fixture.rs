@@ -198,6 +198,7 @@ pub(super) fn observation() -> Observation {
         tls: crate::model::TlsView::default(),
         staged: None,
         fetched: None,
+        highest_backup_epoch: Epoch(0),
         outrun: None,
         backup: Job::default(),
         backups: BackupView::default(),

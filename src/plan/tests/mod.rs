@@ -200,6 +200,7 @@ fn fresh(me: usize, nodes: usize, size: usize) -> Observation {
         tls: crate::model::TlsView::default(),
         staged: None,
         fetched: None,
+        highest_backup_epoch: Epoch::default(),
         outrun: None,
         backup: Job::default(),
         backups: BackupView::default(),

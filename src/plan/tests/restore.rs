@@ -19,6 +19,37 @@ fn rule_6_a_restore_begins_with_fetching_and_proposes_only_what_is_fetched() {
     assert_eq!(genesis.epoch, Epoch(2));
 }
 
+/// The nodes and the records of epochs are lost, and the backups are in another store: `latest` means the highest epoch,
+/// so the next backups must not rank below these.
+#[test]
+fn a_restore_without_any_record_opens_an_epoch_above_those_of_the_backups() {
+    let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
+    let opened = |mut obs: Observation, of_backups: u64| {
+        obs.requests = vec![restore_from(backup.clone(), Some(Epoch(1)))];
+        obs.fetched = Some(backup.clone());
+        obs.highest_backup_epoch = Epoch(of_backups);
+        let Some(Action::Propose { genesis, .. }) = decide(&obs).action else {
+            panic!("no proposal")
+        };
+        genesis.epoch.0
+    };
+    for (of_backups, expected) in [(0, 1), (1, 2), (7, 8), (998, 999), (5000, 1)] {
+        assert_eq!(
+            opened(fresh(0, 3, 3), of_backups),
+            expected,
+            "the backups are of epoch {of_backups}"
+        );
+    }
+    // An epoch is known. The next one may be open where this node does not see it.
+    for of_backups in [0, 1, 2, 7] {
+        assert_eq!(
+            opened(healthy(0), of_backups),
+            2,
+            "the backups are of epoch {of_backups}"
+        );
+    }
+}
+
 #[test]
 fn a_restore_names_no_node_that_was_ordered_out_while_another_can_be() {
     let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();

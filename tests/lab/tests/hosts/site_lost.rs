@@ -3,6 +3,7 @@
 //! one over time.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::time::Instant;
 
 use crate::common::{
@@ -162,6 +163,26 @@ fn c15_s61_a_lost_site_comes_back_on_hosts_with_other_names_and_with_the_same() 
     );
     lab.wait_healthy(3, SOON).unwrap();
     serves(&lab, n4, &[("first", "1"), ("second", "2"), ("third", "3")], 3);
+
+    // As in a second store, which has no records of epochs.
+    backup_now(n4);
+    put(&lab, "fourth", "4");
+    wait_stored(&lab, n4);
+    on(&lab, &new, Host::kill);
+    for key in lab.s3().keys().unwrap() {
+        if key.contains("/control/epochs/") {
+            fs::remove_file(lab.s3().dir().join(key)).unwrap();
+        }
+    }
+    replace_hosts(&lab, &new);
+    restore_lost(
+        &lab,
+        lab.host(6).unwrap(),
+        &["restore", "latest", "--yes"],
+        "without the records of epochs",
+    );
+    lab.wait_healthy(3, SOON).unwrap();
+    serves(&lab, n4, &[("first", "1"), ("third", "3"), ("fourth", "4")], 4);
     lab.passed();
 }
 
