@@ -29,6 +29,8 @@ pub trait Backups: Send + Sync {
         cluster: &ClusterName,
         id: &BackupId,
     ) -> PortResult<String>;
+    /// Removes what was fetched.
+    async fn discard(&self) -> PortResult<()>;
     /// What the commit marker of a backup says of its content.
     async fn content(
         &self,
@@ -69,12 +71,17 @@ impl Backups for LocalBackups {
         cluster: &ClusterName,
         id: &BackupId,
     ) -> PortResult<String> {
+        backup::remove_fetched(&self.restore_dir).await?;
         // A restore must also work while etcd does not answer.
         let live = self.etcd.status().await.ok().map(|status| status.db_size_bytes);
         let room = Room::for_database(live.max(self.quota_bytes));
         let fetched = backup::fetch_within(store, cluster, id, &self.restore_dir, room).await?;
         tracing::info!("backup {id} is fetched and checked: {} bytes", fetched.size_bytes);
         Ok(fetched.file_name)
+    }
+
+    async fn discard(&self) -> PortResult<()> {
+        backup::remove_fetched(&self.restore_dir).await
     }
 
     async fn content(

@@ -10,6 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::backup;
 use crate::config::{self, Settings};
 use crate::http::{self, MetricsListener, PeerListener, Reloads, Sockets};
 use crate::model::Backoff;
@@ -128,6 +129,11 @@ pub async fn run(paths: Paths) -> anyhow::Result<()> {
     }
     let mut configuration = load(&paths)?;
     let sockets = Arc::new(Sockets::bind(&paths)?);
+    for dir in [paths.restore(), paths.verify()] {
+        if let Err(error) = backup::remove_fetched(&dir).await {
+            tracing::warn!("a former agent's snapshot in {} stays: {error}", dir.display());
+        }
+    }
     let mut carried = Carried::default();
     loop {
         let end = match configuration {

@@ -117,7 +117,7 @@ pub fn database(bytes: &[u8], scratch: &mut File) {
     if written.and_then(|()| scratch.write_all(bytes)).is_err() {
         return;
     }
-    if let Ok(merge) = Merge::open(scratch) {
+    if let Ok(merge) = Merge::open(scratch, u64::MAX) {
         let _ = merge.finish();
     }
 }

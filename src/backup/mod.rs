@@ -26,7 +26,7 @@ pub use full::pipeline::{BackupMeta, Format, take_full, take_full_as};
 pub use increments::follow::{Chain, Ended, Following, Progress, StoredIncrement, follow, resume};
 pub use increments::increment::{Change, Entry, Head, Increment, IncrementError, Lease};
 pub use restore::content::{BackupContent, content};
-pub use restore::fetch::{FetchedSnapshot, fetch, fetch_within};
+pub use restore::fetch::{FetchedSnapshot, fetch, fetch_within, remove_fetched};
 pub use restore::fit::fit;
 pub use restore::point::{Point, find};
 pub use restore::room::Room;

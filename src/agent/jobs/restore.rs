@@ -13,6 +13,8 @@ pub(crate) fn fetch(agent: &Agent, id: &BackupId) {
     let work = async move {
         let store = worker.ports.store.clone().ok_or_else(no_store)?;
         let (backups, cluster) = (&worker.ports.backups, &worker.spec.cluster);
+        // The fetch removes the former one's file.
+        worker.shared.with(|inner| inner.jobs.fetched = None);
         Ok(Fetched {
             highest_epoch: highest_epoch(store.as_ref(), cluster).await?,
             file_name: backups.fetch(store.as_ref(), cluster, &id).await?,
@@ -58,7 +60,13 @@ pub(crate) fn stage(agent: &Agent, id: &BackupId, assigned: Assignment) {
             continues: with.is_some_and(|etcd| etcd.continues),
         };
         let staged = worker.ask_owner(&request, STAGE_WITHIN, |_| Ok(())).await?;
-        staged.ok_or_else(|| PortError::Retryable("nothing was staged".to_owned()))
+        let staged = staged.ok_or_else(|| PortError::Retryable("nothing was staged".to_owned()))?;
+        // The snapshot may be large, and is not encrypted any more.
+        worker.shared.with(|inner| inner.jobs.fetched = None);
+        if let Err(error) = worker.ports.backups.discard().await {
+            tracing::warn!("{error}");
+        }
+        Ok(staged)
     };
     spawn(
         agent,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use std::io;
 
 use prost::Message;
 
@@ -56,11 +57,14 @@ pub(in crate::backup) struct Merge<'a> {
     unasked: BTreeSet<i64>,
     /// The newest revision in the database.
     holds: Revision,
+    /// The most bytes that the file may have.
+    limit: u64,
 }
 
 impl<'a> Merge<'a> {
-    /// Reads a snapshot without its trailer; it is cut to its last page, and new pages are appended to it.
-    pub(in crate::backup) fn open(file: &'a File) -> Bolt<Self> {
+    /// Reads a snapshot without its trailer; it is cut to its last page, and new pages are appended to it until
+    /// the file has about `limit` bytes.
+    pub(in crate::backup) fn open(file: &'a File, limit: u64) -> Bolt<Self> {
         let reader = Reader::open(file)?;
         let meta = reader.meta;
         let buckets: BTreeMap<Vec<u8>, Item> = reader
@@ -124,13 +128,24 @@ impl<'a> Merge<'a> {
             unasked: BTreeSet::new(),
             // A compaction may have removed the newest revision, and etcd still counts from there.
             holds: Revision(newest.max(compacted).max(1)),
+            limit,
         })
     }
 
     /// Adds the changes of one revision; skips revisions that the snapshot already holds.
+    ///
+    /// # Errors
+    /// `FileTooLarge` if the file has reached its limit.
     pub(in crate::backup) fn push(&mut self, entry: &Entry) -> Bolt<()> {
         if entry.revision <= self.holds.0 {
             return Ok(());
+        }
+        if self.writer.high.saturating_mul(u64::from(self.meta.page_size)) > self.limit {
+            let text = format!(
+                "with its increments it needs more than the {} bytes that it may have",
+                self.limit
+            );
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, text).into());
         }
         for (sub, change) in entry.changes.iter().enumerate() {
             let mut key = Vec::with_capacity(18);

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::backup::increments::increment::{Change, Entry, Lease};
+use crate::bolt::BoltError;
 use crate::bolt::compare::difference;
 use crate::bolt::page::{self, Item, Meta, head, meta_page};
 use crate::bolt::read::{Bucket, Reader, bucket};
@@ -159,6 +160,20 @@ fn what_an_older_etcd_does_not_know_is_taken_out() {
     }
 }
 
+/// A chain of increments has no bound by itself, and the file is often on the file system of etcd's own data.
+#[test]
+fn a_merge_ends_at_its_limit() {
+    let file = empty(None);
+    let limit = 1 << 20;
+    let mut merge = Merge::open(&file, limit).unwrap();
+    let pushed = (2..10_000).try_for_each(|r| merge.push(&entry(r, vec![change(1000)])));
+    let error = pushed.unwrap_err();
+    assert!(matches!(&error, BoltError::Io(error) if error.kind() == std::io::ErrorKind::FileTooLarge));
+    assert!(error.to_string().contains("1048576"), "{error}");
+    let size = file.metadata().unwrap().len();
+    assert!(size > limit / 2 && size < 2 * limit, "{size}");
+}
+
 #[test]
 fn the_first_difference_is_named_without_a_value() {
     let entries = |n: u64, last: usize| -> Vec<Entry> {
@@ -215,7 +230,7 @@ fn stored(entries: &[Entry]) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 fn merge(file: &File, entries: &[Entry], leases: &[Lease]) {
-    let mut merge = Merge::open(file).unwrap();
+    let mut merge = Merge::open(file, u64::MAX).unwrap();
     merge.grant(leases);
     for entry in entries {
         merge.push(entry).unwrap();
@@ -261,7 +276,7 @@ fn c09b_a_lease_that_etcd_was_asked_for_in_vain_is_not_one_that_had_ended() {
         deleted: false,
         stored: vec![10, 1, b'k', 48, id],
     };
-    let mut merge = Merge::open(&file).unwrap();
+    let mut merge = Merge::open(&file, u64::MAX).unwrap();
     merge.unasked(&[7, 8]);
     merge
         .push(&entry(2, vec![leased(7), leased(8), leased(9)]))
@@ -287,7 +302,7 @@ fn a_file_that_is_cut_or_altered_is_an_error_or_the_same() {
     let open = |bytes: &[u8]| {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(bytes, 0).unwrap();
-        Merge::open(&file).and_then(Merge::finish).is_ok()
+        Merge::open(&file, u64::MAX).and_then(Merge::finish).is_ok()
     };
     assert!(open(&good));
     for cut in [0, 10, 4096, size - 1] {

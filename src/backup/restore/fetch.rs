@@ -20,6 +20,8 @@ use crate::backup::store::layout::{FOREIGN_META, Layout, MANIFEST, SNAPSHOT_GZIP
 use crate::backup::store::manifest::{Compression, ForeignMeta, Manifest};
 
 const TEMPORARY: &str = ".fetch-";
+/// The end of the name of a fetched snapshot.
+const SNAPSHOT: &str = ".db";
 /// The name of the stream in errors.
 const DOWNLOAD: &str = "the download of the backup";
 
@@ -125,7 +127,8 @@ pub(in crate::backup) async fn fetch_checked(
     let (file, size_bytes, sha256) = match (point.until, &marker) {
         (None, _) => (file, size_bytes, sha256),
         (Some(until), Marker::Native(manifest)) => {
-            let replayed = replay(store, &layout, manifest, until, file).await?;
+            let limit = room.growth(dir, size_bytes)?;
+            let replayed = replay(store, &layout, manifest, until, file, limit).await?;
             (replayed.file, replayed.size_bytes, replayed.sha256)
         }
         (Some(_), Marker::Foreign(_)) => {
@@ -133,7 +136,7 @@ pub(in crate::backup) async fn fetch_checked(
             return Err(PortError::Permanent(text).into());
         }
     };
-    let file_name = format!("{id}.db");
+    let file_name = format!("{id}{SNAPSHOT}");
     let path = dir.join(&file_name);
     settle(file, temporary, path.clone(), dir.to_owned()).await?;
     Ok(FetchedSnapshot {
@@ -149,6 +152,36 @@ pub(in crate::backup) async fn fetch_checked(
             Marker::Foreign(_) => None,
         },
     })
+}
+
+/// Removes what earlier calls of [`fetch`] left in `dir`, whole or not. A directory that is not there is empty.
+///
+/// # Errors
+/// If the directory cannot be read or a file cannot be removed.
+pub async fn remove_fetched(dir: &Path) -> PortResult<()> {
+    let dir = dir.to_owned();
+    let is_ours = |name: &str| {
+        let snapshot = name
+            .strip_suffix(SNAPSHOT)
+            .is_some_and(|id| BackupId::new(id).is_ok());
+        snapshot || name.starts_with(TEMPORARY)
+    };
+    let work = move || -> io::Result<()> {
+        let entries = match fs::read_dir(&dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            if is_ours(&entry.file_name().to_string_lossy()) {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    };
+    let worked = tokio::task::spawn_blocking(work).await;
+    let worked = worked.map_err(|error| PortError::Retryable(format!("the worker ended early: {error}")))?;
+    worked.map_err(|error| PortError::Retryable(format!("cannot remove a fetched snapshot: {error}")))
 }
 
 enum Marker {

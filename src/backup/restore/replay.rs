@@ -33,9 +33,9 @@ pub(in crate::backup) struct Replayed {
     pub(in crate::backup) sha256: String,
 }
 
-/// Adds the increments of a backup up to `until` to its snapshot in `file`. A snapshot that holds more than
-/// `until` is not changed: for an exact revision, [`crate::backup::find`] chooses a backup that does not hold
-/// more.
+/// Adds the increments of a backup up to `until` to its snapshot in `file`, which may grow to about `limit` bytes. A
+/// snapshot that holds more than `until` is not changed: for an exact revision, [`crate::backup::find`] chooses a
+/// backup that does not hold more.
 ///
 /// # Errors
 /// When the increments do not reach `until`, are damaged or of another cluster.
@@ -45,6 +45,7 @@ pub(in crate::backup) async fn replay(
     manifest: &Manifest,
     until: Revision,
     file: File,
+    limit: u64,
 ) -> Result<Replayed, FetchError> {
     let (id, from, encrypted) = (&manifest.id, manifest.revision, manifest.encryption.is_some());
     let listed = store.list(&layout.in_backup(id, INCREMENTS)).await?;
@@ -58,7 +59,7 @@ pub(in crate::backup) async fn replay(
         return Err(PortError::Permanent(text).into());
     }
     let (sender, receiver) = mpsc::channel(2);
-    let merging = tokio::task::spawn_blocking(move || merge(file, until, receiver));
+    let merging = tokio::task::spawn_blocking(move || merge(file, limit, until, receiver));
     let mut increments = futures::stream::iter(path)
         .map(|range| read(store, layout, id, encrypted, range))
         .buffered(AT_ONCE);
@@ -89,12 +90,13 @@ pub(in crate::backup) async fn replay(
 
 fn merge(
     mut file: File,
+    limit: u64,
     until: Revision,
     mut increments: mpsc::Receiver<Increment>,
 ) -> Result<Replayed, BoltError> {
     let size = file.metadata()?.len().saturating_sub(TRAILER);
     file.set_len(size)?;
-    let mut merge = Merge::open(&file)?;
+    let mut merge = Merge::open(&file, limit)?;
     while let Some(increment) = increments.blocking_recv() {
         merge.grant(&increment.head.leases);
         merge.unasked(&increment.head.unasked);

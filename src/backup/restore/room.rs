@@ -62,6 +62,12 @@ impl Room {
         }
     }
 
+    /// The most bytes to which a snapshot of this size in `dir` may grow.
+    pub(in crate::backup) fn growth(&self, dir: &Path, size: u64) -> PortResult<u64> {
+        let most = self.most_bytes.unwrap_or(u64::MAX).max(size);
+        Ok(size.saturating_add(self.free_bytes(dir)?).min(most))
+    }
+
     /// The number of bytes that may be written to a file system: a tenth of it stays free, at least 2 GiB and
     /// at most 8 GiB. On a small file system a quarter is enough, because 2 GiB may be all of it.
     pub(in crate::backup) fn free_bytes(&self, dir: &Path) -> PortResult<u64> {

@@ -10,6 +10,7 @@ use crate::backup::full::pipeline::fingerprint;
 use crate::backup::restore::error::FetchError;
 use crate::backup::restore::fetch::FetchedSnapshot;
 use crate::backup::restore::replay::replay;
+use crate::backup::restore::room::Room;
 use crate::backup::store::chain;
 use crate::backup::store::layout::{INCREMENTS, Layout, MANIFEST};
 use crate::backup::store::manifest::Manifest;
@@ -23,14 +24,15 @@ pub(super) struct Held {
     etcd_version: String,
 }
 
-/// Adds all increments to the fetched file. Returns the revision that they lead to; `None` if the full holds
-/// as much without them, and then the file is unchanged.
+/// Adds all increments to the fetched file, which may grow within `limits`. Returns the revision that they lead to,
+/// and the size of the file; `None` if the full holds as much without them, and then the file is unchanged.
 pub(super) async fn replayed(
     store: &dyn ObjectStore,
     cluster: &ClusterName,
     manifest: &Manifest,
     fetched: &FetchedSnapshot,
-) -> Result<Option<Revision>, FetchError> {
+    limits: Room,
+) -> Result<Option<(Revision, u64)>, FetchError> {
     let layout = Layout::of(store, cluster);
     let listed = store.list(&layout.in_backup(&manifest.id, INCREMENTS)).await?;
     let covered = chain::covered(&chain::ranges(&layout, &manifest.id, &listed), manifest.revision);
@@ -41,8 +43,9 @@ pub(super) async fn replayed(
     let opened = OpenOptions::new().read(true).write(true).open(path);
     let file =
         opened.map_err(|error| PortError::Permanent(format!("cannot open {}: {error}", path.display())))?;
-    replay(store, &layout, manifest, covered, file).await?;
-    Ok(Some(covered))
+    let limit = limits.growth(path.parent().unwrap_or(path), fetched.size_bytes)?;
+    let replayed = replay(store, &layout, manifest, covered, file, limit).await?;
+    Ok(Some((covered, replayed.size_bytes)))
 }
 
 /// What a member of this cluster held at `covered`. If no member can answer, what the next full backup

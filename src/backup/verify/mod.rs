@@ -44,7 +44,8 @@ where
     let began = Instant::now();
     // Without an answer the smallest limit applies.
     let database = live.status().await.ok().map(|status| status.db_size_bytes);
-    let found = match fetched(store, meta, dir, Room::for_database(database)).await {
+    let limits = Room::for_database(database);
+    let found = match fetched(store, meta, dir, limits).await {
         Ok(fetched) => {
             let _gone = Scratch(fetched.path.clone());
             let manifest = fetched.manifest.as_ref();
@@ -55,9 +56,10 @@ where
             };
             let mut found = judge(manifest, &fetched.etcd_version, verify_restore(request).await?);
             if let Some(manifest) = manifest.filter(|_| found.problems.is_empty()) {
-                let replayed = increments::replayed(store, &meta.cluster, manifest, &fetched).await;
+                let replayed = increments::replayed(store, &meta.cluster, manifest, &fetched, limits).await;
                 match replayed {
-                    Ok(Some(covered)) => {
+                    Ok(Some((covered, size_bytes))) => {
+                        check_room(limits, dir, size_bytes, COPIES - 1)?;
                         let held = increments::held(store, &meta.cluster, manifest, covered, live).await?;
                         let request = VerifyRestoreRequest {
                             snapshot_file: fetched.file_name.clone(),
@@ -91,23 +93,23 @@ async fn fetched(
     dir: &Path,
     limits: Room,
 ) -> Result<FetchedSnapshot, FetchError> {
-    let room = |raw: u64, copies: u64| {
-        let (need, free) = (
-            raw.saturating_mul(copies).saturating_add(OVERHEAD_BYTES),
-            limits.free_bytes(dir)?,
-        );
-        if need > free {
-            return Err(no_room(dir, need, free));
-        }
-        Ok(())
-    };
     let said = raw_size(store, &meta.cluster, &meta.id).await?;
-    room(said.unwrap_or(0), COPIES)?;
+    check_room(limits, dir, said.unwrap_or(0), COPIES)?;
     let fetched = fetch_checked(store, &meta.cluster, &meta.id, dir, limits).await?;
     let gone = Scratch(fetched.path.clone());
-    room(fetched.size_bytes, COPIES - 1)?;
+    check_room(limits, dir, fetched.size_bytes, COPIES - 1)?;
     gone.keep();
     Ok(fetched)
+}
+
+/// Checks that there is room for so many more copies of a snapshot of this size.
+fn check_room(limits: Room, dir: &Path, size_bytes: u64, copies: u64) -> PortResult<()> {
+    let need = size_bytes.saturating_mul(copies).saturating_add(OVERHEAD_BYTES);
+    let free = limits.free_bytes(dir)?;
+    if need > free {
+        return Err(no_room(dir, need, free));
+    }
+    Ok(())
 }
 
 /// Removes a file when dropped, so that a verification leaves nothing behind.

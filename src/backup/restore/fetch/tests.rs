@@ -60,6 +60,26 @@ impl Place {
     }
 }
 
+/// A snapshot may be as large as the database, and holds in the clear what may be encrypted in the store.
+#[tokio::test]
+async fn what_was_fetched_is_removed_and_nothing_else() {
+    let place = Place::with_backup(3).await;
+    let dir = place.restore();
+    place.fetch(ID).await.unwrap();
+    fs::write(dir.join(".fetch-killed"), "half").unwrap();
+    fs::write(dir.join("notes.txt"), "an operator's").unwrap();
+    fs::create_dir(dir.join("scratch")).unwrap();
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 4);
+    remove_fetched(&dir).await.unwrap();
+    let left = fs::read_dir(&dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    let mut left: Vec<_> = left.collect();
+    left.sort();
+    assert_eq!(left, ["notes.txt", "scratch"]);
+    remove_fetched(&dir.join("none")).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_backup_comes_back_byte_by_byte() {
     let place = Place::with_backup(50_000).await;

@@ -123,6 +123,11 @@ impl Backups for Work {
         Ok(format!("{id}.db"))
     }
 
+    async fn discard(&self) -> PortResult<()> {
+        self.0.sim.world().hosts[self.0.host].fetched.clear();
+        Ok(())
+    }
+
     async fn content(
         &self,
         store: &dyn ObjectStore,
