@@ -579,7 +579,7 @@ complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish_seen_subcommand_from check" -l color -d 'Colour the output: by default on a terminal, unless `NO_COLOR` is set' -r -f -a "auto\t'On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`'
 always\t'Always'
 never\t'Never'"
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish_seen_subcommand_from check" -l accept-losses -d 'Accept, as root, that this configuration drops this node\'s cluster name, peers or TLS'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish_seen_subcommand_from check" -l accept-losses -d 'Accept, as root, that this configuration drops the cluster name, peers or TLS of this node, or moves its data or log'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish_seen_subcommand_from show" -s o -l output -d 'Output format' -r -f -a "table\t'For people'
 json\t'For programs'

@@ -19,7 +19,8 @@ pub(super) struct CheckArgs {
     /// Where FILE will be installed [default: /etc/etcd-agent/config.toml]
     #[arg(long = "as", value_name = "PATH", requires = "file")]
     place: Option<PathBuf>,
-    /// Accept, as root, that this configuration drops this node's cluster name, peers or TLS
+    /// Accept, as root, that this configuration drops the cluster name, peers or TLS of this node, or moves
+    /// its data or log
     #[arg(long)]
     accept_losses: bool,
 }

@@ -6,8 +6,8 @@ use super::context::Context;
 use crate::model::{EtcdStatus, ReasonCode};
 
 /// The remedy, in one line.
-const HELP: &str = "free room (`etcdctl compact`, `etcd-agent defrag --rolling`, a larger space.quota), then `etcd-agent \
-                    alarm disarm`";
+const HELP: &str = "free room (`etcdctl compact REVISION` with the revision of `etcd-agent status`, then `etcd-agent \
+                    defrag --rolling`; or a larger space.quota), then `etcd-agent alarm disarm`";
 
 /// Says that the etcd of this node has an alarm.
 pub(super) fn report(cx: &mut Context<'_>) {

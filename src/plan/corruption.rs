@@ -85,7 +85,8 @@ pub(super) fn report(cx: &mut Context<'_>) {
     if !unclear.is_empty() {
         let text = format!(
             "the data of {} differs at revision {revision}, and no majority has the same: find out which is right, then \
-             `etcd-agent remove NODE` and `etcd-agent add NODE` for a wrong one",
+             `etcd-agent member remove NODE` (`--force` without a spare) and `etcd-agent member add NODE` for a \
+             wrong one",
             names(unclear)
         );
         cx.because(ReasonCode::DataDiffers, text);

@@ -79,7 +79,8 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
             request,
             done: false,
             message: format!(
-                "{differs}, or add `--without NODE` for one that you do not trust; nothing was changed"
+                "{differs}. For one that you do not trust, first `etcd-agent member remove NODE`, or stop its agent; \
+                 nothing was changed"
             ),
         });
     }
@@ -91,7 +92,8 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
             request,
             done: false,
             message: format!(
-                "{differs}, or add `--without NODE` for one that you do not trust; nothing was changed"
+                "{differs}. For one that you do not trust, first `etcd-agent member remove NODE`, or stop its agent; \
+                 nothing was changed"
             ),
         });
     }
