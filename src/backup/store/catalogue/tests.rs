@@ -11,6 +11,24 @@ async fn put(store: &dyn ObjectStore, key: &str, body: &'static str) {
 }
 
 #[tokio::test]
+async fn the_highest_epoch_is_that_of_any_backup_that_can_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    assert_eq!(highest_epoch(&store, &cluster()).await.unwrap(), Epoch(0));
+    for (at, epoch) in [(1000, 2), (2000, 7), (3000, 1)] {
+        let meta = crate::backup::BackupMeta {
+            epoch: Epoch(epoch),
+            ..meta(at)
+        };
+        take_full(&etcd(snapshot(2)), &store, &meta, |_| {})
+            .await
+            .unwrap();
+    }
+    put(&store, "prod/2030-01-01T00:00:00Z-000001/backup.json", "garbage").await;
+    assert_eq!(highest_epoch(&store, &cluster()).await.unwrap(), Epoch(7));
+}
+
+#[tokio::test]
 async fn committed_backups_of_both_worlds_oldest_first() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
