@@ -88,6 +88,7 @@ impl Agent {
             members: Fact::Unreachable(unseen()),
             etcd_too_old: None,
             v2_entries: None,
+            v2_trouble: None,
             etcd_binaries: None,
             newest_epoch: record.newest_epoch,
             voted,

@@ -316,12 +316,18 @@ pub(super) fn upgrade_progress(status: &AdminStatus, order: &Directives, to: Etc
         .and_then(|selected| selected.pause_after.as_ref());
     let serving = health::serving(status);
     let (mut done, mut down, mut converts, mut waiting) = (0, Vec::new(), Vec::new(), Vec::new());
+    let mut troubles = Vec::new();
     for (node, seen) in members(status).filter(|(node, _)| only.is_none_or(|only| only == *node)) {
         let stored = serving.get(node).and_then(|etcd| etcd.storage_version);
         if !serving.contains_key(node) {
             down.push(node.clone());
         } else if running(seen) != Some(to) {
             waiting.push(node.clone());
+            troubles.extend(
+                seen.v2_trouble
+                    .as_ref()
+                    .map(|trouble| format!("on {node}: {trouble}")),
+            );
         } else if only.is_none() && stored.is_some_and(|stored| stored.series() != to.series()) {
             converts.push(node.clone());
         } else {
@@ -350,6 +356,9 @@ pub(super) fn upgrade_progress(status: &AdminStatus, order: &Directives, to: Etc
             let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
             text = format!("{text}; {what}: {}", names.join(", "));
         }
+    }
+    for trouble in troubles {
+        text = format!("{text}; {trouble}");
     }
     let selected = |node: &NodeName| {
         let mut all = members(status);

@@ -112,6 +112,6 @@ pub use stop::{
 pub use time::{SteadyMs, UnixMs};
 pub use tls_files::{TlsFinding, TlsUse, TlsView};
 pub use transport::{ApiRecord, Over, Transport, TransportView};
-pub use v2::{V2Key, V2Names, WITHOUT_V2};
+pub use v2::{V2Key, V2Names, V2View, WITHOUT_V2, drops_v2, without_v2};
 pub use verification::{Fingerprint, KvHash, Verified, VerifyView};
 pub use vitals::Vitals;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Assignment, BackupFormat, BackupId, BackupSummary, BackupView, ClusterId, ClusterName, Epoch, EpochEtcd,
     EtcdVersion, Fact, Generation, Genesis, Job, LastWords, LockOwner, MemberId, NodeName, NodeStatus, Spec,
-    SpecRecord, SteadyMs, TlsView, UnixMs, VerifyView,
+    SpecRecord, SteadyMs, TlsView, UnixMs, V2View, VerifyView,
 };
 
 /// A person's request to this agent.
@@ -314,6 +314,9 @@ pub struct Observation {
     /// The certificate files with which etcd may be started.
     #[serde(default)]
     pub tls: TlsView,
+    /// The keys of the v2 API on this node's disk.
+    #[serde(default)]
+    pub v2: V2View,
     /// The staged restore: the backup that is restored next to the old data and ready to replace it, with its
     /// epoch.
     pub staged: Option<(Epoch, BackupId)>,

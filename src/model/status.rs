@@ -407,6 +407,10 @@ pub struct NodeStatus {
     /// Whether its etcd's log holds entries of v2, on which etcd 3.7 panics; `None` if that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub v2_entries: Option<bool>,
+    /// What an etcd without the v2 API, to which a step is wanted, does not start on here, in one line; `None` if
+    /// nothing was found or the disk was not read lately, and from an agent of an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub v2_trouble: Option<String>,
     /// Which etcds it can run; `None` from an agent of an older version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_binaries: Option<EtcdBinaries>,

@@ -2,8 +2,11 @@
 //! `enable-v2`; 3.6 does not start on them.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use super::{EtcdVersion, Fact, SteadyMs};
 
 /// The first minor without the v2 API.
 pub const WITHOUT_V2: (u64, u64) = (3, 6);
@@ -27,6 +30,90 @@ pub struct V2Names {
     pub in_log: bool,
 }
 
+impl V2Names {
+    /// This number of keys and one of them, for people.
+    pub fn in_words(keys: u64, example: Option<&str>) -> String {
+        let example = example.unwrap_or("?");
+        if keys == 1 {
+            format!("etcd's v2 API holds the key {example:?}")
+        } else {
+            format!("etcd's v2 API holds {keys} keys, for example {example:?}")
+        }
+    }
+
+    /// What an etcd without the v2 API does not start on; `None` if it starts.
+    pub fn trouble(&self) -> Option<String> {
+        match (self.keys, self.in_log) {
+            (0, false) => None,
+            (0, true) => Some("the log of etcd holds requests to its v2 API".to_owned()),
+            (keys, _) => Some(Self::in_words(keys, self.example.as_deref())),
+        }
+    }
+}
+
+/// What this node knows of the keys of the v2 API on its disk. The disk is read only while a step to an etcd without
+/// that API is wanted here. Members write snapshots of raft at different indexes, so another member's disk may say
+/// something else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct V2View {
+    /// What the disk says; absent if it was not read, unreachable if it could not be read.
+    pub found: Fact<V2Names>,
+    /// When it was read.
+    pub at: SteadyMs,
+}
+
+impl Default for V2View {
+    fn default() -> Self {
+        Self {
+            found: Fact::Absent,
+            at: SteadyMs::default(),
+        }
+    }
+}
+
+impl V2View {
+    /// How long an answer counts: while etcd serves the API, a client may use it at any time. It is longer than the
+    /// pause between two readings.
+    pub const LASTS: Duration = Duration::from_secs(90);
+
+    /// Why a member that runs `running` is not replaced by one of version `to`, as far as its disk decides that; `None`
+    /// if it may be.
+    pub fn objection(&self, now: SteadyMs, running: EtcdVersion, to: EtcdVersion) -> Option<String> {
+        if !drops_v2(running, to) {
+            return None;
+        }
+        let unknown = |why: &str| {
+            Some(format!(
+                "whether etcd's v2 API holds keys, on which etcd {to} does not start, is not known: {why}"
+            ))
+        };
+        match &self.found {
+            Fact::Unreachable(why) => unknown(why),
+            Fact::Known(names) if now.since(self.at) < Self::LASTS => Some(without_v2(to, &names.trouble()?)),
+            Fact::Known(_) | Fact::Absent => unknown("etcd's log is read first"),
+        }
+    }
+
+    /// What an etcd without the v2 API does not start on, if that was read lately.
+    pub fn trouble(&self, now: SteadyMs) -> Option<String> {
+        let names = self.found.known()?;
+        names.trouble().filter(|_| now.since(self.at) < Self::LASTS)
+    }
+}
+
+/// True for a step from an etcd with the v2 API to one without it.
+pub fn drops_v2(running: EtcdVersion, to: EtcdVersion) -> bool {
+    running.series() < WITHOUT_V2 && to.series() >= WITHOUT_V2
+}
+
+/// Says that a version does not start on this trouble, and what to do.
+pub fn without_v2(to: EtcdVersion, trouble: &str) -> String {
+    format!(
+        "{trouble}, and etcd {to} does not start on them: delete the keys and stop their clients, and wait until etcd has \
+         written a snapshot (snapshot-count in [etcd.settings]); or `etcd-agent move --to {to} --include-v2`"
+    )
+}
+
 /// A key of the v2 API, as etcd serves it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct V2Key {
@@ -36,4 +123,94 @@ pub struct V2Key {
     pub value: String,
     /// The seconds after which it expires, by itself or with a directory above it.
     pub ttl: Option<i64>,
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn version(text: &str) -> EtcdVersion {
+        text.parse().unwrap()
+    }
+
+    fn names(keys: u64, in_log: bool) -> V2Names {
+        V2Names {
+            keys,
+            example: Some("/a".to_owned()),
+            in_log,
+            ..V2Names::default()
+        }
+    }
+
+    #[test]
+    fn only_a_step_to_an_etcd_without_the_v2_api_depends_on_its_keys() {
+        let unread = V2View::default();
+        for (running, to, depends) in [
+            ("3.5.35", "3.6.16", true),
+            ("3.4.23", "3.6.16", true),
+            ("3.5.35", "3.5.40", false),
+            ("3.4.23", "3.5.35", false),
+            ("3.6.16", "3.7.3", false),
+            ("3.6.16", "3.5.35", false),
+        ] {
+            let why = unread.objection(SteadyMs(1), version(running), version(to));
+            assert_eq!(why.is_some(), depends, "{running} to {to}: {why:?}");
+        }
+    }
+
+    #[test]
+    fn keys_of_v2_hold_a_step_back_and_no_answer_counts_forever() {
+        let at = SteadyMs(1_000);
+        let known = |keys, in_log| Fact::Known(names(keys, in_log));
+        let table = [
+            (known(0, false), 1_000, None),
+            (known(0, false), 90_999, None),
+            (known(0, false), 91_000, Some("is read first")),
+            (
+                known(1, true),
+                1_000,
+                Some("holds the key \"/a\", and etcd 3.6.16 does not start"),
+            ),
+            (known(7, false), 1_000, Some("holds 7 keys, for example \"/a\"")),
+            (
+                known(0, true),
+                1_000,
+                Some("the log of etcd holds requests to its v2 API"),
+            ),
+            (known(0, true), 91_000, Some("is read first")),
+            (Fact::Absent, 1_000, Some("is read first")),
+            (
+                Fact::Unreachable("it is garbage".into()),
+                1_000,
+                Some("not known: it is garbage"),
+            ),
+        ];
+        for (found, now, expected) in table {
+            let view = V2View { found, at };
+            let why = view.objection(SteadyMs(now), version("3.5.35"), version("3.6.16"));
+            match expected {
+                None => assert_eq!(why, None, "{view:?}"),
+                Some(part) => assert!(
+                    why.as_ref().is_some_and(|why| why.contains(part)),
+                    "{view:?}: {why:?}"
+                ),
+            }
+            let says = view.trouble(SteadyMs(now)).is_some();
+            let is_old = now >= 91_000;
+            assert_eq!(
+                says,
+                !is_old && view.found.known().is_some_and(|names| names.trouble().is_some())
+            );
+        }
+        let why = without_v2(version("3.6.16"), "x");
+        for part in [
+            "delete the keys",
+            "stop their clients",
+            "snapshot-count",
+            "move --to 3.6.16 --include-v2",
+        ] {
+            assert!(why.contains(part), "{why}");
+        }
+    }
 }

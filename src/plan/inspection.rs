@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::context::Context;
-use super::downgrade;
+use super::{downgrade, orders, version};
 use crate::model::{
     Action, ActionKind, ActiveState, DataState, EtcdVersion, Fact, ReasonCode, RestartWish, SteadyMs,
     TlsView, UnitState,
@@ -22,6 +22,10 @@ const SETTLED: Duration = Duration::from_secs(10);
 
 /// A log with entries that a newer etcd does not read is read again after this time.
 const LOG_AGAIN: Duration = Duration::from_mins(1);
+
+/// A disk without keys of the v2 API is read again after this time while a step depends on it: a client may write some
+/// while etcd serves that API.
+const KEYS_AGAIN: Duration = Duration::from_secs(30);
 
 /// Certificate files that change all the time are read again after this time.
 const CHANGED_AGAIN: Duration = Duration::from_secs(1);
@@ -193,6 +197,26 @@ pub(super) fn read_log(cx: &mut Context<'_>) -> Option<Action> {
         None => (cx.memory.looked_at, again),
     };
     if is_early(cx, from, again) {
+        return None;
+    }
+    inspect(cx)
+}
+
+/// Finds out whether a newer etcd without the v2 API could start on this disk, while this node is to step to it. No step
+/// is taken during a pause.
+pub(super) fn read_v2_keys(cx: &mut Context<'_>) -> Option<Action> {
+    if orders::paused(cx).is_some() || !version::needs_disk(cx) {
+        return None;
+    }
+    let v2 = &cx.obs.v2;
+    let (since, pause) = match &v2.found {
+        // An answer on a former etcd does not count.
+        Fact::Absent => (cx.memory.looked_at, CHANGED_AGAIN),
+        Fact::Unreachable(_) => (Some(v2.at), LOOK_AGAIN),
+        Fact::Known(names) if names.trouble().is_some() => (Some(v2.at), LOG_AGAIN),
+        Fact::Known(_) => (Some(v2.at), KEYS_AGAIN),
+    };
+    if is_early(cx, since, pause) {
         return None;
     }
     inspect(cx)

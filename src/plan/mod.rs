@@ -100,7 +100,7 @@ pub use tls_files::{StopWish, restart_objection, stop_objection};
 pub use transport::transport_objection;
 pub use transport_step::{TransportSeen, next_transport};
 pub use upgrade::upgrade_objection;
-pub use version::{EtcdSeen, wants_version};
+pub use version::{EtcdSeen, disk_decides, wants_version};
 
 use context::Context;
 use status_line::status_line;
@@ -172,6 +172,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
         .or_else(|| inspection::read_tls_files(cx))
         .or_else(|| inspection::compare_settings(cx))
         .or_else(|| inspection::read_log(cx))
+        .or_else(|| inspection::read_v2_keys(cx))
 }
 
 /// What the coordinator decides for the cluster.

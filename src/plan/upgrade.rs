@@ -9,7 +9,7 @@ use super::under_way::under_way;
 use super::version::{self, lacks};
 use crate::model::{
     DirectiveChange, EtcdSelection, EtcdStatus, EtcdVersion, MemberList, Memory, NodeName, NodeStatus,
-    Observation,
+    Observation, drops_v2, without_v2,
 };
 
 /// Why an order to upgrade or downgrade, or to cancel that, is refused; `None` for every other order. The
@@ -126,7 +126,11 @@ fn step_objection(
         let why = if downgrade {
             running.downgrade_objection(to)
         } else {
-            version::step_objection(running, to, status.v2_entries)
+            version::step_objection(running, to, status.v2_entries).or_else(|| {
+                // Unknown is no objection: each node reads its own disk before it takes the version.
+                let trouble = status.v2_trouble.as_ref().filter(|_| drops_v2(running, to))?;
+                Some(without_v2(to, trouble))
+            })
         }?;
         Some(format!("on {node}: {why}"))
     })

@@ -9,7 +9,7 @@ use super::context::Context;
 use super::restart::leave;
 use crate::model::{
     ActiveState, Assignment, EtcdBinaries, EtcdSelection, EtcdStatus, EtcdVersion, Fact, GrantPurpose,
-    NodeName, NodeStatus, ReasonCode,
+    Memory, NodeName, NodeStatus, Observation, ReasonCode, SteadyMs, V2Names, V2View,
 };
 
 /// What decides whether this node's etcd is to be replaced by another version.
@@ -27,6 +27,10 @@ pub struct EtcdSeen<'a> {
     pub replaced: bool,
     /// Whether its log holds entries of v2.
     pub v2_entries: Option<bool>,
+    /// What its disk says of keys of the v2 API.
+    pub v2: &'a V2View,
+    /// The time of the observation.
+    pub now: SteadyMs,
     /// Which etcds can run here.
     pub binaries: &'a EtcdBinaries,
     /// `etcd.versions_dir`.
@@ -68,7 +72,7 @@ pub fn wants_version(seen: &EtcdSeen<'_>) -> Result<Option<String>, String> {
         let why = if down {
             running.downgrade_objection(target)
         } else {
-            step_objection(running, target, seen.v2_entries)
+            own_objection(seen, running, target)
         };
         if let Some(why) = why {
             return Err(why);
@@ -95,6 +99,34 @@ pub(super) fn step_objection(
         .or_else(|| running.log_objection(to, v2_entries))
 }
 
+/// Why the etcd here must not be upgraded directly to this version. Of the keys of v2, only this node's own disk
+/// counts: it decides whether its etcd starts, and no other node holds this one back (rule 10).
+fn own_objection(seen: &EtcdSeen<'_>, running: EtcdVersion, to: EtcdVersion) -> Option<String> {
+    step_objection(running, to, seen.v2_entries).or_else(|| seen.v2.objection(seen.now, running, to))
+}
+
+/// True if this node is to step to an etcd without the v2 API, and only its disk can object. The disk is read only
+/// then.
+pub fn disk_decides(observation: &Observation) -> bool {
+    needs_disk(&Context::new(observation, &Memory::default()))
+}
+
+/// As [`disk_decides`].
+pub(super) fn needs_disk(cx: &Context<'_>) -> bool {
+    if cx.obs.assignment.as_ref().is_none_or(|assigned| assigned.removed) {
+        return false;
+    }
+    let none = EtcdBinaries::default();
+    let seen = seen_by(cx, &none);
+    let clean = V2View {
+        found: Fact::Known(V2Names::default()),
+        at: seen.now,
+    };
+    let unread = V2View::default();
+    let wants = |v2: &V2View| wants_version(&EtcdSeen { v2, ..seen });
+    wants(&clean).is_ok() && wants(&unread).is_err()
+}
+
 /// Why this node needs a restart because a package has replaced the etcd that runs. A file with the same
 /// version in it waits for the next restart.
 fn wants_base(
@@ -110,7 +142,7 @@ fn wants_base(
         return Ok(None);
     };
     let why = if base > running {
-        step_objection(running, base, seen.v2_entries)
+        own_objection(seen, running, base)
     } else {
         opens(Some(base), etcd.stored()).err()
     };
@@ -237,6 +269,8 @@ fn seen_by<'a>(cx: &'a Context<'_>, none: &'a EtcdBinaries) -> EtcdSeen<'a> {
         etcd: cx.obs.me.etcd.known(),
         replaced: cx.obs.base.replaced,
         v2_entries: cx.obs.me.v2_entries,
+        v2: &cx.obs.v2,
+        now: cx.obs.steady,
         binaries: cx.obs.me.etcd_binaries.as_ref().unwrap_or(none),
         versions_dir: &cx.spec.etcd.versions_dir,
         peers: &cx.obs.peers,

@@ -8,7 +8,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::refused::refused;
 use crate::agent::Agent;
-use crate::model::{EtcdVersion, Observation, V2Key, V2Names, WITHOUT_V2};
+use crate::model::{EtcdVersion, Observation, V2Key, V2Names, WITHOUT_V2, without_v2};
 use crate::ports::{DataRequest, Inspection, PortError, PortResult};
 
 /// Reading the newest snapshot of raft and the log after it takes seconds.
@@ -46,13 +46,13 @@ pub(super) async fn find(agent: &Agent, include: bool) -> PortResult<Vec<V2Key>>
         Some(keys) if include || keys.is_empty() => Ok(keys),
         Some(keys) => Err(refused(format_args!(
             "{}, and a move would lose them: add --include-v2, which carries them into v3",
-            number(keys.len() as u64, keys.first().map(|key| key.name.as_str()))
+            V2Names::in_words(keys.len() as u64, keys.first().map(|key| key.name.as_str()))
         ))),
         None if names.keys == 0 => Ok(Vec::new()),
         None => Err(refused(format_args!(
             "{}, and a move would lose them. etcd does not serve them: set enable-v2 = true in [etcd.settings] and let etcd \
              restart, then add --include-v2, or delete them",
-            number(names.keys, names.example.as_deref())
+            V2Names::in_words(names.keys, names.example.as_deref())
         ))),
     }
 }
@@ -68,15 +68,6 @@ async fn on_disk(agent: &Agent) -> PortResult<V2Names> {
         let why = report.error.unwrap_or_else(|| "nothing was found out".to_owned());
         PortError::Retryable(format!("whether etcd's v2 API holds keys is not known: {why}"))
     })
-}
-
-fn number(keys: u64, example: Option<&str>) -> String {
-    let example = example.unwrap_or("?");
-    if keys == 1 {
-        format!("etcd's v2 API holds the key {example:?}")
-    } else {
-        format!("etcd's v2 API holds {keys} keys, for example {example:?}")
-    }
 }
 
 /// Refuses if v3 has other values for some of the keys, and puts those that v3 does not have, unless `dry_run`.
@@ -183,7 +174,8 @@ fn refuse_differing(found: &[(V2Key, InV3)]) -> PortResult<()> {
     )))
 }
 
-/// Refuses an upgrade to an etcd that does not start on the keys of the v2 API.
+/// Refuses an upgrade to an etcd that does not start on the keys of the v2 API. Only the disk of this node is read: each
+/// node reads its own before it takes the version (`V2View`).
 ///
 /// # Errors
 /// Permanent if there are such keys; otherwise of the owner of the data directory.
@@ -191,16 +183,10 @@ pub(super) async fn allow_upgrade(agent: &Agent, seen: &Observation, to: EtcdVer
     if to.series() < WITHOUT_V2 || !may_be_there(seen) {
         return Ok(());
     }
-    let names = on_disk(agent).await?;
-    let what = match (names.keys, names.in_log) {
-        (0, false) => return Ok(()),
-        (0, true) => "the log of etcd holds requests to its v2 API".to_owned(),
-        (keys, _) => number(keys, names.example.as_deref()),
-    };
-    Err(refused(format_args!(
-        "{what}, and etcd {to} does not start on them: delete the keys and stop their clients, and wait until etcd has \
-         written a snapshot (snapshot-count in [etcd.settings]); or `etcd-agent move --to {to} --include-v2`"
-    )))
+    match on_disk(agent).await?.trouble() {
+        None => Ok(()),
+        Some(trouble) => Err(refused(without_v2(to, &trouble))),
+    }
 }
 
 #[cfg(test)]

@@ -23,13 +23,14 @@ use crate::model::{
     Action, ActiveState, BackupId, DataState, Epoch, EtcdStatus, Fact, Generation, Job, OperatorRequest,
     RequestState, UnitState,
 };
+use crate::plan;
 use crate::ports::{DataRequest, Inspection, PortError, PortResult};
 
 /// Timeout of apply: two small files, a daemon-reload, a read-back.
 const APPLY: Duration = Duration::from_secs(30);
 /// Timeout of an inspection or a rename.
 const DATA: Duration = Duration::from_secs(30);
-/// Timeout of an inspection that reads the data because etcd says that it is damaged.
+/// Timeout of an inspection that reads the data because etcd says that it is damaged, or the log for keys of v2.
 const READING: Duration = Duration::from_secs(150);
 /// Timeout of a stop: the drop-in gives etcd as long, and the loop must feed its watchdog.
 const STOP: Duration = Duration::from_secs(30);
@@ -59,8 +60,11 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
         }
         Action::InspectData => {
             let failed = agent.shared.etcd_failed();
-            let within = if failed { READING } else { DATA };
-            let last = agent.shared.with(|inner| inner.last.status.clone());
+            let (last, v2_keys) = agent.shared.with(|inner| {
+                let seen = inner.last.observation.as_ref();
+                (inner.last.status.clone(), seen.is_some_and(plan::disk_decides))
+            });
+            let within = if failed || v2_keys { READING } else { DATA };
             let etcd = last.as_ref().and_then(|last| last.etcd.known());
             let unit = last.as_ref().and_then(|last| last.unit.known());
             let process = unit.map(|unit| unit.main_pid).filter(|pid| *pid != 0);
@@ -72,7 +76,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
                 base,
                 process,
                 tls: agent.tls_stamp(assigned.as_ref()).is_some(),
-                ..Inspection::default()
+                v2_keys,
             });
             agent.ask_owner(&request, within, |_| Ok(())).await.map(drop)
         }
@@ -252,15 +256,19 @@ impl Agent {
         let unit = self.ports.service.etcd_unit().await?;
         fence(&unit)?;
         let stamp = self.tls_stamp(self.ports.state.assignment()?.as_ref());
+        let asked = self.ports.clock.steady();
         let report = self.ports.service.data(request, within).await?;
         let now = self.ports.clock.steady();
         self.shared.with(|inner| {
             inner.data.take_report(&report, &unit, now);
             inner.data.take_tls(stamp, &report, now);
+            // A client may have written a key of v2 while the disk was read.
+            inner.data.take_v2(request, &report, &unit, asked);
         });
         match report.error {
-            None => Ok(report.staged),
-            Some(error) => Err(PortError::Retryable(error)),
+            // Of an inspection: why keys of v2 are not known, which is kept with the answer.
+            Some(error) if !matches!(request, DataRequest::Inspect(_)) => Err(PortError::Retryable(error)),
+            _ => Ok(report.staged),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::agent::Agent;
 use crate::model::{
     Assignment, Directives, DriftView, ElectorRecord, EtcdBinaries, EtcdStatus, Fact, Generation, InForce,
-    MemberList, NodeName, NodeStatus, Spec, SpecRecord, SteadyMs, TlsView, UnitState,
+    MemberList, NodeName, NodeStatus, Spec, SpecRecord, SteadyMs, TlsView, UnitState, V2View,
 };
 
 /// What the ports answered in one tick: the local facts are fresh, the peers' statuses are the last received.
@@ -36,6 +36,8 @@ pub(in crate::agent) struct Facts {
     pub(in crate::agent) drift: DriftView,
     /// What is known of the certificate files with which etcd may be started.
     pub(in crate::agent) tls: TlsView,
+    /// The keys of the v2 API on this node's disk.
+    pub(in crate::agent) v2: V2View,
     /// True if it is not known which version that file has.
     pub(in crate::agent) base_unknown: bool,
 }

@@ -13,7 +13,7 @@ use crate::agent::observe::facts::Facts;
 use crate::model::{
     AssignmentSummary, BackupSummary, BaseView, DataState, DefragView, DefragWish, DriftView, ElectorView,
     EtcdBinaries, EtcdRun, Fact, GateView, HashCheck, LeaderAsk, LoadState, NodeName, NodeStatus,
-    Observation, OperatorRequest, RequestView, RestartWish, Steering, TlsView, UnixMs, is_full,
+    Observation, OperatorRequest, RequestView, RestartWish, Steering, TlsView, UnixMs, V2View, is_full,
 };
 use crate::plan::{self, StopWish};
 use crate::ports::PortResult;
@@ -78,6 +78,7 @@ pub(super) async fn gather(agent: &Agent) -> PortResult<Facts> {
         base_unknown: false,
         drift: DriftView::default(),
         tls: TlsView::default(),
+        v2: V2View::default(),
     };
     let serves = facts.etcd.known().is_some();
     let dirs = [Some(&facts.spec.etcd.data_dir), facts.spec.etcd.wal_dir.as_ref()];
@@ -97,6 +98,9 @@ pub(super) async fn gather(agent: &Agent) -> PortResult<Facts> {
     facts.drift = drift(agent, &facts);
     let stamp = agent.tls_stamp(facts.assignment.as_ref());
     facts.tls = agent.shared.with(|inner| inner.data.tls(stamp.as_deref()));
+    if let Some(unit) = facts.unit.known() {
+        facts.v2 = agent.shared.with(|inner| inner.data.v2(unit));
+    }
     facts.mount_unknown = serves && !ports.service.knows_mount();
     Ok(facts)
 }
@@ -164,6 +168,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         base_unknown,
         drift,
         tls,
+        v2,
     } = facts;
     // To all other nodes, a node whose member was removed is a spare.
     let held_to = assignment.as_ref().filter(|a| !a.removed);
@@ -243,6 +248,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         members,
         etcd_too_old: too_old,
         v2_entries,
+        v2_trouble: v2.trouble(steady),
         etcd_binaries: Some(etcd_binaries),
         newest_epoch: elector.newest_epoch,
         voted: elector.voted(),
@@ -299,6 +305,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         },
         drift,
         tls,
+        v2,
         staged,
         highest_backup_epoch: fetched
             .as_ref()
@@ -435,6 +442,8 @@ fn with_version(
         etcd: facts.etcd.known(),
         replaced: run.is_some_and(|run| run.is_replaced(facts.base_file.as_deref())),
         v2_entries: v2_entries(agent, facts),
+        v2: &facts.v2,
+        now: facts.steady,
         binaries: &facts.etcd_binaries,
         versions_dir: &facts.spec.etcd.versions_dir,
         peers: &facts.peers,

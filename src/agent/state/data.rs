@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::model::{
     BackupId, BaseEtcd, ClusterId, DataState, Epoch, EtcdStatus, Fact, LastWords, MemberId, SteadyMs,
-    TlsFinding, TlsView, UnitState,
+    TlsFinding, TlsView, UnitState, V2View,
 };
-use crate::ports::{DataReport, ProcessReport};
+use crate::ports::{DataReport, DataRequest, Inspection, ProcessReport};
 
 /// How often an etcd that was found too old, and does not run, is checked again.
 const OLD_AGAIN: Duration = Duration::from_secs(30);
@@ -39,6 +39,8 @@ pub(crate) struct LocalData {
     drift: Option<(Process, Fact<Vec<String>>)>,
     /// The member whose log was read, and whether it holds entries of v2.
     v2_entries: Option<(Whose, bool)>,
+    /// The etcd that ran while the disk was read for keys of v2, and what was found.
+    v2: Option<(Process, V2View)>,
     /// What was found in certificate files, with their stamp right before (`ServiceManager::tls_stamp`).
     tls: Option<(String, SteadyMs, Vec<TlsFinding>)>,
 }
@@ -73,6 +75,13 @@ impl LocalData {
     pub(crate) fn v2_entries(&self, whose: Whose) -> Option<bool> {
         let (of, holds) = self.v2_entries?;
         (of == whose).then_some(holds)
+    }
+
+    /// What the disk says of keys of v2, if it was read while the etcd of `unit` ran.
+    pub(crate) fn v2(&self, unit: &UnitState) -> V2View {
+        let process = (unit.main_pid, unit.ended_us);
+        let same = self.v2.as_ref().filter(|(of, _)| *of == process);
+        same.map(|(_, view)| view.clone()).unwrap_or_default()
     }
 
     /// The member whose data the etcd of `unit` has open, if the report was made while this process ran.
@@ -114,6 +123,32 @@ impl LocalData {
         if let (Some(stamp), Some(found)) = (stamp, &report.tls) {
             self.tls = Some((stamp, now, found.clone()));
         }
+    }
+
+    /// Takes over what the disk says of keys of v2, or why that is not known, if the request asked for it. `unit` is the
+    /// state of `etcd.service` before the request.
+    pub(crate) fn take_v2(
+        &mut self,
+        request: &DataRequest,
+        report: &DataReport,
+        unit: &UnitState,
+        at: SteadyMs,
+    ) {
+        if !matches!(request, DataRequest::Inspect(Inspection { v2_keys: true, .. })) {
+            return;
+        }
+        let why = || {
+            report
+                .error
+                .as_deref()
+                .unwrap_or("nothing was found out")
+                .to_owned()
+        };
+        let found = report
+            .v2_keys
+            .clone()
+            .map_or_else(|| Fact::Unreachable(why()), Fact::Known);
+        self.v2 = Some(((unit.main_pid, unit.ended_us), V2View { found, at }));
     }
 
     /// Drops the comparison of the settings: others may be written since, or set by other files.
@@ -209,7 +244,7 @@ impl LocalData {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::model::{ActiveState, LoadState};
+    use crate::model::{ActiveState, LoadState, V2Names};
 
     #[test]
     fn a_comparison_of_settings_counts_for_its_process_until_others_are_written() {
@@ -275,5 +310,52 @@ mod tests {
         data.take_tls(Some("one".to_owned()), &report, SteadyMs(600_006));
         let changed = data.tls(Some("two"));
         assert_eq!((changed.unread, changed.found), (true, Fact::Absent));
+    }
+
+    #[test]
+    fn keys_of_v2_count_for_the_etcd_that_ran_while_the_disk_was_read() {
+        let unit = |main_pid| UnitState {
+            active: ActiveState::Active,
+            sub: "running".into(),
+            result: "success".into(),
+            main_pid,
+            load: LoadState::Loaded,
+            held: false,
+            ended_us: 1,
+        };
+        let report = |v2_keys, error: Option<&str>| DataReport {
+            data: DataState::Missing,
+            staged: None,
+            error: error.map(str::to_owned),
+            etcd_too_old: None,
+            last_words: None,
+            v2_entries: None,
+            base: None,
+            process: None,
+            tls: None,
+            v2_keys,
+        };
+        let asked = |v2_keys| {
+            DataRequest::Inspect(Inspection {
+                v2_keys,
+                ..Inspection::default()
+            })
+        };
+        let clean = report(Some(V2Names::default()), None);
+        let mut data = LocalData::default();
+        data.take_v2(&asked(false), &clean, &unit(7), SteadyMs(5));
+        assert_eq!(data.v2(&unit(7)), V2View::default(), "nobody asked");
+        data.take_v2(&asked(true), &clean, &unit(7), SteadyMs(5));
+        let read = data.v2(&unit(7));
+        assert_eq!(read.found, Fact::Known(V2Names::default()));
+        assert_eq!(read.at, SteadyMs(5));
+        assert_eq!(data.v2(&unit(8)), V2View::default(), "restarted");
+        data.take_v2(
+            &asked(true),
+            &report(None, Some("garbage")),
+            &unit(7),
+            SteadyMs(6),
+        );
+        assert_eq!(data.v2(&unit(7)).found, Fact::Unreachable("garbage".into()));
     }
 }

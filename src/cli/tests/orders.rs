@@ -264,6 +264,14 @@ fn where_an_upgrade_stands() {
             change(peer);
         }
     };
+    let mut held = seen.clone();
+    peer(&mut held, "n2", &|peer| {
+        peer.v2_trouble = Some("keys of v2".to_owned());
+    });
+    assert_eq!(
+        progress(&held),
+        waits("0 with etcd 3.6.16; to come: n1, n2, n3; on n2: keys of v2", None)
+    );
     peer(&mut seen, "n2", &|peer| {
         peer.etcd = Fact::Absent;
         peer.assignment.as_mut().unwrap().etcd_version = Some(to);

@@ -3,15 +3,33 @@
 use super::restarts::settled;
 use super::steering::pause;
 use super::*;
+use crate::model::{V2Names, V2View};
 use crate::plan::{EtcdSeen, upgrade_objection, wants_version};
 
 pub(super) fn version(text: &str) -> EtcdVersion {
     text.parse().unwrap()
 }
 
-/// All nodes of a healthy cluster have these versions on disk.
+/// The disk of this node was read at that time, and had these keys of v2.
+pub(super) fn read_v2(names: V2Names, at: SteadyMs) -> V2View {
+    let found = Fact::Known(names);
+    V2View { found, at }
+}
+
+/// A key of v2, and the request that has put it.
+pub(super) fn key_of_v2() -> V2Names {
+    V2Names {
+        keys: 1,
+        example: Some("/app/one".to_owned()),
+        in_log: true,
+        ..V2Names::default()
+    }
+}
+
+/// All nodes of a healthy cluster have these versions on disk, and no keys of v2.
 pub(super) fn with_versions(me: usize, versions: &[&str]) -> Observation {
     let mut obs = healthy(me);
+    obs.v2 = read_v2(V2Names::default(), obs.steady);
     each(&mut obs, |status| {
         status.etcd_binaries = Some(EtcdBinaries {
             base: Some(version("3.5.35")),
@@ -73,7 +91,7 @@ pub(super) fn upgrade(text: &str) -> DirectiveChange {
 #[test]
 fn each_order_that_would_do_harm_is_refused_with_what_to_do() {
     type Case = (&'static str, &'static str, fn(&mut Observation), &'static str);
-    let table: [Case; 14] = [
+    let table: [Case; 16] = [
         (
             "a version that nobody has",
             "3.6.1",
@@ -141,6 +159,18 @@ fn each_order_that_would_do_harm_is_refused_with_what_to_do() {
             "3.7.3",
             |obs| converted(obs),
             "try again in some seconds",
+        ),
+        (
+            "keys of v2 on the disk of a peer",
+            "3.6.16",
+            |obs| peer(obs, 2).v2_trouble = Some("etcd's v2 API holds the key \"/app/one\"".into()),
+            "on n3: etcd's v2 API holds the key \"/app/one\", and etcd 3.6.16 does not start on them",
+        ),
+        (
+            "requests of v2 in its log",
+            "3.6.16",
+            |obs| peer(obs, 1).v2_trouble = key_of_v2().trouble(),
+            "or `etcd-agent move --to 3.6.16 --include-v2`",
         ),
         (
             "a member that is down",
@@ -280,6 +310,8 @@ pub(super) fn wish_of(obs: &Observation) -> Result<Option<String>, String> {
         etcd: obs.me.etcd.known(),
         replaced: obs.base.replaced,
         v2_entries: obs.me.v2_entries,
+        v2: &obs.v2,
+        now: obs.steady,
         binaries: obs.me.etcd_binaries.as_ref().unwrap(),
         versions_dir: &obs.spec.etcd.versions_dir,
         peers: &obs.peers,

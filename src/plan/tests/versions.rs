@@ -3,9 +3,12 @@
 
 use super::restarts::{settled, wish};
 use super::steering::pause;
-use super::upgrades::{converted, each, runs, select, to, upgrade, version, wish_of, with_versions};
+use super::upgrades::{
+    converted, each, key_of_v2, read_v2, runs, select, to, upgrade, version, wish_of, with_versions,
+};
 use super::*;
-use crate::plan::upgrade_objection;
+use crate::model::{V2Names, V2View};
+use crate::plan::{disk_decides, upgrade_objection};
 
 /// A single node can forge the cancelled upgrade and what it runs. It cannot forge what this node's own etcd
 /// reports.
@@ -116,6 +119,125 @@ fn a_log_is_read_where_a_newer_etcd_could_start_on_it() {
     let mut none = with_versions(1, &["3.6.16"]);
     converted(&mut none);
     assert!(!reads(&none, &Memory::default()), "no newer etcd is there");
+}
+
+/// A node whose own disk is clean may have taken the order. This one does not start etcd 3.6 on its own.
+#[test]
+fn a_node_with_keys_of_v2_on_its_disk_takes_no_etcd_without_that_api() {
+    let mut obs = with_versions(1, &["3.5.40", "3.6.16"]);
+    let base = |obs: &mut Observation, text: &str| {
+        obs.me.etcd_binaries.as_mut().unwrap().base = Some(version(text));
+    };
+    let mut package = obs.clone();
+    package.base.replaced = true;
+    base(&mut package, "3.6.16");
+    select(&mut obs, &to("3.6.16"));
+    let now = obs.steady;
+    let unreadable = V2View {
+        found: Fact::Unreachable("it is garbage".to_owned()),
+        at: now,
+    };
+    for mut seen in [obs, package] {
+        assert!(wish_of(&seen).unwrap().is_some(), "its disk is clean");
+        for (v2, expected) in [
+            (
+                read_v2(key_of_v2(), now),
+                "the key \"/app/one\", and etcd 3.6.16 does not start",
+            ),
+            (V2View::default(), "etcd's log is read first"),
+            (unreadable.clone(), "is not known: it is garbage"),
+        ] {
+            seen.v2 = v2;
+            let why = wish_of(&seen).unwrap_err();
+            assert!(why.contains(expected), "{why}");
+            let reasons = plan(&seen, &Memory::default()).reasons;
+            let refused = reasons.iter().find(|reason| reason.code == "upgrade-refused");
+            assert!(
+                refused.is_some_and(|reason| reason.text.contains(expected)),
+                "{reasons:?}"
+            );
+        }
+        // A client may have written since.
+        seen.v2 = read_v2(V2Names::default(), now);
+        seen.steady = SteadyMs(now.0 + 90_000);
+        assert!(wish_of(&seen).unwrap_err().contains("etcd's log is read first"));
+        // No other node holds it back: the answers of its peers may be false, or missing (rule 10).
+        seen.steady = now;
+        peer(&mut seen, 0).v2_trouble = key_of_v2().trouble();
+        assert!(wish_of(&seen).unwrap().is_some());
+    }
+}
+
+/// Nothing is assigned under a grant either.
+#[test]
+fn rule_4_a_grant_takes_no_node_to_an_etcd_that_does_not_start_on_its_disk() {
+    let mut obs = with_versions(1, &["3.6.16"]);
+    select(&mut obs, &to("3.6.16"));
+    wish(&mut obs.me, None);
+    peer(&mut obs, 0).steering.grant = Some(Grant {
+        node: name(1),
+        id: 7,
+        term: RaftTerm(2),
+        purpose: GrantPurpose::Restart,
+    });
+    let assigns = |obs: &Observation| {
+        let action = plan(obs, &Memory::default()).action;
+        matches!(action, Some(Action::Assign { assignment }) if assignment.etcd_version.is_some())
+    };
+    assert!(assigns(&obs));
+    obs.v2 = read_v2(key_of_v2(), obs.steady);
+    assert!(!assigns(&obs));
+    obs.v2 = V2View::default();
+    assert!(!assigns(&obs));
+}
+
+#[test]
+fn the_disk_is_read_for_keys_of_v2_only_while_a_step_depends_on_it() {
+    let mut obs = with_versions(1, &["3.5.40", "3.6.16"]);
+    let begin = obs.steady;
+    let reads = |obs: &Observation| {
+        let memory = Memory {
+            looked_at: Some(begin),
+            ..Memory::default()
+        };
+        let reads = plan(obs, &memory).action == Some(Action::InspectData);
+        assert!(!reads || disk_decides(obs));
+        reads
+    };
+    let after = |obs: &Observation, seconds: u64| {
+        let mut later = obs.clone();
+        later.steady = SteadyMs(begin.0 + seconds * 1000);
+        reads(&later)
+    };
+    obs.v2 = V2View::default();
+    assert!(!after(&obs, 600), "3.6 is only unpacked");
+    select(&mut obs, &to("3.5.40"));
+    assert!(!after(&obs, 600), "it has the API, too");
+    let mut package = obs.clone();
+    package.me.etcd_binaries.as_mut().unwrap().base = Some(version("3.6.16"));
+    package.base.replaced = true;
+    assert!(!after(&package, 600), "the selected version counts");
+    select(&mut obs, &to("3.6.16"));
+    each(&mut package, |status| status.steering.directives.etcd = None);
+    for mut seen in [obs, package] {
+        assert!(!after(&seen, 0), "it was just tried");
+        assert!(after(&seen, 1));
+        let mut idle = seen.clone();
+        pause(&mut idle);
+        assert!(!after(&idle, 600), "no step is taken during a pause");
+        for (what, found, again) in [
+            ("clean", Fact::Known(V2Names::default()), 30),
+            ("keys", Fact::Known(key_of_v2()), 60),
+            ("not read", Fact::Unreachable("it is garbage".to_owned()), 15),
+        ] {
+            seen.v2 = V2View { found, at: begin };
+            assert!(!after(&seen, again - 1), "{what}");
+            assert!(after(&seen, again), "{what}");
+        }
+        runs(&mut seen.me, "3.6.16");
+        seen.assignment.as_mut().unwrap().etcd_version = seen.me.selected_etcd().and_then(|to| to.version);
+        assert!(!disk_decides(&seen), "it runs");
+    }
 }
 
 fn down_to(text: &str) -> EtcdSelection {

@@ -143,6 +143,51 @@ fn etcd_3_6_is_not_started_on_keys_of_the_v2_api(lab: &Lab, n1: &Host) {
         "{}",
         moved.stdout
     );
+    a_node_does_not_start_it_on_its_own_log(lab, n1);
+}
+
+/// n1 has written a snapshot of raft since the last request of a v2 client, so its disk does not object to the order.
+/// The log of n2 still holds that request.
+fn a_node_does_not_start_it_on_its_own_log(lab: &Lab, n1: &Host) {
+    let before = etcd_pids(lab.hosts());
+    lab.configure(|host, config| {
+        config.extra = snapshots_after(if host.name() == "n1" { 10 } else { 1_000_000 });
+    })
+    .unwrap();
+    lab.each(|host| host.sh("systemctl reload etcd-agent")?.ok().map(drop))
+        .unwrap();
+    wait_until("the restarts to end", 2 * SOON, || {
+        Ok(etcd_pids(lab.hosts())
+            .iter()
+            .all(|(node, pid)| *pid != 0 && before.get(node) != Some(pid)))
+    })
+    .unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    for args in ["set /app/two 2", "rm /app/two"] {
+        etcdctl_v2(lab, n1, args).ok().unwrap();
+    }
+    let order = ["upgrade", "--to", "3.6.16", "--pause-after", "n2"];
+    wait_until("n1 to write a snapshot of raft", 2 * SOON, || {
+        for _ in 0..12 {
+            put(lab, "written", "with 3.5");
+        }
+        Ok(agent(n1, &[&order[..], &["--dry-run"]].concat()).code == 0)
+    })
+    .unwrap();
+    let pids = etcd_pids(lab.hosts());
+    let waits = agent(
+        n1,
+        &[&order[..], &["--no-backup", "--yes", "--timeout", "15s"]].concat(),
+    );
+    assert_ne!(waits.code, 0, "{}", waits.stdout);
+    let why = wait_reason(lab.host(2).unwrap(), "upgrade-refused");
+    assert!(
+        why.contains("the log of etcd holds requests to its v2 API"),
+        "{why}"
+    );
+    upgrade(n1, &["--cancel"]);
+    assert_eq!(etcd_pids(lab.hosts()), pids, "nothing was restarted");
+    all_run(lab, "3.5.35");
 }
 
 /// Returns its name. A verification restores it with 3.4.
