@@ -29,13 +29,13 @@ pub(crate) async fn list(agent: &Agent) -> PortResult<Vec<Alarm>> {
     Ok(alarms)
 }
 
-/// Disarms the alarms that the order means. All of them are checked first.
+/// Disarms the alarms that the order means, without those of a quarantine. All of them are checked first.
 ///
 /// # Errors
-/// Permanent when the cause of one does not seem to be gone and the order is not forced; otherwise of etcd.
+/// Permanent when the cause of one does not seem to be gone and the order is not forced, or when a quarantine
+/// has to end first; otherwise of etcd.
 pub(crate) async fn disarm(agent: &Agent, order: &DisarmOrder) -> PortResult<DisarmView> {
-    let mut disarmed = list(agent).await?;
-    disarmed.retain(|alarm| order.means(alarm));
+    let disarmed = meant(list(agent).await?, order).map_err(refused)?;
     if !order.force && !disarmed.is_empty() {
         let seen = fresh::observation(agent).await?;
         let statuses = known(std::iter::once(Fact::Known(seen.me)).chain(seen.peers.into_values()));
@@ -62,6 +62,32 @@ pub(crate) async fn disarm(agent: &Agent, order: &DisarmOrder) -> PortResult<Dis
     })
 }
 
+/// The raised alarms that the order means and may disarm. An alarm of a quarantine is none of them, forced or
+/// not: `etcd-agent move --cancel` checks first that no node opens an epoch, which would lose what is written
+/// since.
+///
+/// # Errors
+/// Why a quarantine has to end first, in one line.
+fn meant(raised: Vec<Alarm>, order: &DisarmOrder) -> Result<Vec<Alarm>, String> {
+    let of_quarantine = |alarm: &Alarm| is_quarantine((alarm.member_id, alarm.alarm));
+    let quarantined = raised.iter().any(of_quarantine);
+    let meant = raised.into_iter().filter(|alarm| order.means(alarm));
+    let (kept, meant): (Vec<Alarm>, Vec<Alarm>) = meant.partition(of_quarantine);
+    let first =
+        "`etcd-agent move --cancel` ends the quarantine, also with `--force` where a node does not answer";
+    if quarantined && meant.iter().any(|alarm| alarm.alarm == AlarmKind::NoSpace) {
+        return Err(format!(
+            "the cluster is in quarantine, and etcd 3.4 and 3.5 would accept all writes without the alarm NOSPACE: {first}"
+        ));
+    }
+    if meant.is_empty() && !kept.is_empty() {
+        return Err(format!(
+            "the cluster is in quarantine for a move to another version of etcd: {first}"
+        ));
+    }
+    Ok(meant)
+}
+
 /// The statuses that are known.
 fn known(statuses: impl Iterator<Item = Fact<NodeStatus>>) -> Vec<NodeStatus> {
     let known = statuses.filter_map(|status| match status {
@@ -80,12 +106,6 @@ fn of_member(statuses: &[NodeStatus], id: MemberId) -> Option<&NodeStatus> {
 /// Why the cause of an alarm does not seem to be gone. `size` is that of the member's database in bytes.
 fn objection(alarm: &Alarm, size: Option<u64>, quota: Option<u64>) -> Option<String> {
     let node = alarm.node_name();
-    if is_quarantine((alarm.member_id, alarm.alarm)) {
-        return Some(
-            "the cluster is in quarantine for a move to another version of etcd: `etcd-agent move --cancel` ends it"
-                .to_owned(),
-        );
-    }
     match alarm.alarm {
         AlarmKind::Corrupt => Some(format!(
             "the data of member {} on {node} differs from the others' (CORRUPT): find out which data is \
@@ -113,8 +133,54 @@ fn objection(alarm: &Alarm, size: Option<u64>, quota: Option<u64>) -> Option<Str
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::model::{QUARANTINE, seal};
+
+    #[test]
+    fn rule_2_no_order_to_disarm_ends_a_quarantine_even_if_it_is_forced() {
+        let alarm = |member_id, alarm| Alarm {
+            member_id,
+            node: None,
+            alarm,
+        };
+        let of = |(member, kind)| alarm(member, kind);
+        let (begun, sealed) = (of(QUARANTINE), of(seal(1)));
+        let space = alarm(MemberId(7), AlarmKind::NoSpace);
+        let corrupt = alarm(MemberId(7), AlarmKind::Corrupt);
+        for force in [false, true] {
+            let all = DisarmOrder {
+                force,
+                ..DisarmOrder::default()
+            };
+            let only = |kind| DisarmOrder {
+                alarm: Some(kind),
+                ..all.clone()
+            };
+            let refused = |raised: &[&Alarm], order: &DisarmOrder| {
+                let found = meant(raised.iter().copied().cloned().collect(), order);
+                assert!(found.as_ref().unwrap_err().contains("move --cancel"), "{found:?}");
+            };
+            let disarms = |raised: &[&Alarm], order: &DisarmOrder| {
+                meant(raised.iter().copied().cloned().collect(), order).unwrap()
+            };
+            refused(&[&begun], &all);
+            refused(&[&sealed], &only(AlarmKind::Corrupt));
+            // Before etcd 3.6 the last NOSPACE takes what refuses writes along.
+            refused(&[&begun, &space], &all);
+            refused(&[&sealed, &space], &only(AlarmKind::NoSpace));
+            assert_eq!(
+                disarms(&[&begun, &sealed, &corrupt], &all),
+                std::slice::from_ref(&corrupt)
+            );
+            assert_eq!(
+                disarms(&[&space, &corrupt], &only(AlarmKind::NoSpace)),
+                std::slice::from_ref(&space)
+            );
+            assert_eq!(disarms(&[&begun], &only(AlarmKind::NoSpace)), []);
+        }
+    }
 
     #[test]
     fn an_alarm_stays_while_its_cause_does() {
