@@ -93,7 +93,8 @@ pub use paxos::{
     PrepareReply, Refusal,
 };
 pub use quarantine::{
-    CHECKS_USERS_IN_QUARANTINE, QUARANTINE, QuarantineOrder, QuarantineView, is_quarantine, seal,
+    CHECKS_USERS_IN_QUARANTINE, NOSPACE_LIFTS_QUARANTINE, QUARANTINE, QuarantineOrder, QuarantineView,
+    is_quarantine, seal,
 };
 pub use reason::{Reason, ReasonCode};
 pub use reboot_lock::{LockOwner, RebootHold, RebootLock, RebootLocks, RecordedLock, ReleaseView};

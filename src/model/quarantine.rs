@@ -4,6 +4,14 @@
 //! all members refuse every write, and still serve reads. etcd keeps alarms in its database, so a backup contains
 //! the quarantine, and the epoch that is restored from it begins in quarantine. Source: `applierV3Corrupt` in
 //! etcd's `server/etcdserver/apply/corrupt.go` (3.4 to 3.7).
+//!
+//! In 3.4 and 3.5 the alarm NOSPACE lifts the quarantine, although CORRUPT stays listed: raising it replaces
+//! the applier that refuses everything by one that accepts deletions, and disarming the last one installs the
+//! applier that accepts all. Another CORRUPT then changes nothing; a restart of the member does
+//! (`applierV3backend.Alarm` and `restoreAlarms` in `server/etcdserver/apply.go` and `server.go` of 3.5;
+//! `restoreAlarms` in `uber_applier.go` of 3.6 looks at both after each alarm). So no quarantine goes on with
+//! NOSPACE, agents do not disarm NOSPACE in one, and before a new epoch is accepted etcd has to refuse an
+//! attempt (`refusal.rs` in `src/agent/execute`).
 
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +38,10 @@ pub fn seal(random: u64) -> (MemberId, AlarmKind) {
 pub fn is_quarantine((member, alarm): (MemberId, AlarmKind)) -> bool {
     alarm == QUARANTINE.1 && member.0 & !LOWER == UPPER
 }
+
+/// Why there is no move while NOSPACE is raised, and what to do.
+pub const NOSPACE_LIFTS_QUARANTINE: &str = "the alarm NOSPACE is raised, with which etcd 3.4 and 3.5 accept writes in quarantine: \
+     `etcd-agent move --cancel` if the cluster is in quarantine, free space, and move again";
 
 /// The first minor in which an alarm leaves the checks of users and roles in force. In an older etcd anybody who
 /// reaches it could administer users meanwhile (`applierV3backend.Alarm` in 3.4 and 3.5).

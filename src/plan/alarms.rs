@@ -23,7 +23,11 @@ pub(super) fn raised(etcd: &EtcdStatus, recovers: bool) -> Option<String> {
     let alarms: Vec<&str> = etcd.other_alarms().collect();
     match alarms.first()? {
         alarm if alarm.starts_with("NOSPACE") => {
-            let help = if recovers { "the agents free it" } else { HELP };
+            let help = match (etcd.in_quarantine(), recovers) {
+                (true, _) => "in quarantine the agents do not free it, `etcd-agent move --cancel` first",
+                (false, true) => "the agents free it",
+                (false, false) => HELP,
+            };
             Some(format!(
                 "etcd refuses writes, its database has reached the quota (alarm NOSPACE): {help}"
             ))

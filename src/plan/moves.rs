@@ -8,7 +8,9 @@ use super::epoch_etcd::lack;
 use super::ignored_settings;
 use super::member_health::known_members;
 use super::upgrade::disturbed;
-use crate::model::{ClusterId, EtcdVersion, Fact, Memory, NodeName, Observation};
+use crate::model::{
+    ClusterId, EtcdStatus, EtcdVersion, Fact, Memory, NOSPACE_LIFTS_QUARANTINE, NodeName, Observation,
+};
 
 /// The oldest version to which a cluster can be moved: the first whose learners etcd-agent can add.
 const OLDEST: (u64, u64) = (3, 4);
@@ -44,9 +46,29 @@ pub fn move_objection(observation: &Observation, to: EtcdVersion) -> Option<Stri
              cluster.nodes"
         ));
     }
-    disturbed(&cx, &view, list)
+    lacks_space(&cx)
+        .or_else(|| disturbed(&cx, &view, list))
         .or_else(|| lack(&cx, to))
         .or_else(|| ignored_settings::objection(cx.spec, to))
+}
+
+/// Why the databases have too little space for a quarantine. The next write of a client would raise NOSPACE.
+fn lacks_space(cx: &Context<'_>) -> Option<String> {
+    let nodes = cx.known_nodes();
+    let raised = |etcd: &EtcdStatus| etcd.has_no_space();
+    if nodes
+        .iter()
+        .any(|(_, status)| status.etcd.known().is_some_and(raised))
+    {
+        return Some(NOSPACE_LIFTS_QUARANTINE.to_owned());
+    }
+    let (node, _) = nodes
+        .into_iter()
+        .find(|(_, status)| status.steering.defrag.full)?;
+    Some(format!(
+        "the database on {node} has nearly reached its quota, and the alarm NOSPACE would lift the quarantine in etcd 3.4 and \
+         3.5: first free space (`etcdctl compact`, `etcd-agent defrag --rolling`) or set a larger space.quota"
+    ))
 }
 
 /// The nodes of the configuration that did not answer.

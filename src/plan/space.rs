@@ -165,11 +165,13 @@ pub(super) fn granted(cx: &mut Context<'_>) -> Option<Action> {
 }
 
 /// What the coordinator does about NOSPACE: it compacts the history if too much of the database is in use,
-/// lets the members be defragmented by grants, and disarms the alarm once all have space.
+/// lets the members be defragmented by grants, and disarms the alarm once all have space. In a quarantine it
+/// does nothing: etcd 3.4 and 3.5 accept all writes once NOSPACE is disarmed, although the alarm of the
+/// quarantine is raised.
 pub(super) fn recover(cx: &mut Context<'_>) -> Option<Action> {
     let list = cx.coordinated_list()?;
     let etcd = cx.obs.me.etcd.known()?;
-    if !cx.spec.space.recover || !etcd.has_no_space() {
+    if !cx.spec.space.recover || !etcd.has_no_space() || etcd.in_quarantine() {
         return None;
     }
     let members = list.members.iter();

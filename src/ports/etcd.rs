@@ -61,6 +61,13 @@ pub trait Etcd: Send + Sync {
     async fn disarm(&self, _member: MemberId, _alarm: AlarmKind) -> PortResult<()> {
         Ok(())
     }
+    /// True if this member refuses changes of keys with its error for CORRUPT. It is asked to delete
+    /// `absent`, a key that must not exist, so nothing changes if it does not refuse. The request goes
+    /// through raft, and the answer is that of this member, with all entries before it applied. By default it
+    /// is not known.
+    async fn refuses_changes(&self, _absent: &str) -> PortResult<bool> {
+        Err(PortError::Permanent("this etcd deletes no keys".to_owned()))
+    }
     /// Defragments the member's database. The member serves no request meanwhile. By default it cannot.
     async fn defragment(&self) -> PortResult<()> {
         Err(PortError::Permanent(

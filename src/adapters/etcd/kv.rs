@@ -5,7 +5,10 @@ use etcd_client::{Compare, CompareOp, PutOptions, Txn, TxnOp};
 use super::errors::Kind;
 use super::local::{LocalEtcd, MEMBERS};
 use crate::model::V2Key;
-use crate::ports::PortResult;
+use crate::ports::{PortError, PortResult};
+
+/// etcd's text for CORRUPT. Source: `ErrGRPCCorrupt` in etcd's `api/v3rpc/rpctypes/error.go` (3.4 to 3.7).
+const CORRUPT: &str = "corrupt cluster";
 
 impl LocalEtcd {
     /// The value of a key, and whether it has a lease; read through quorum.
@@ -18,6 +21,22 @@ impl LocalEtcd {
             .await?;
         let found = answer.kvs().first();
         Ok(found.map(|found| (found.value().to_vec(), found.lease() != 0)))
+    }
+
+    /// Asks to delete a key that does not exist: true if this member refuses that because of CORRUPT. Unlike
+    /// a put it changes nothing where it is accepted, and etcd answers no deletion before raft has ordered
+    /// it.
+    pub(super) async fn refuses_deletion(&self, absent: &str) -> PortResult<bool> {
+        let asked = self
+            .call("ask for a refusal", Kind::Read, MEMBERS, |client| async move {
+                client.kv_client().delete(absent, None).await.map(drop)
+            })
+            .await;
+        match asked {
+            Ok(()) => Ok(false),
+            Err(PortError::Permanent(why) | PortError::Retryable(why)) if why.contains(CORRUPT) => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     /// Puts a key unless it exists.

@@ -238,6 +238,10 @@ impl Etcd for LocalEtcd {
         self.alarm("disarm", AlarmAction::Deactivate, member, alarm).await
     }
 
+    async fn refuses_changes(&self, absent: &str) -> PortResult<bool> {
+        self.refuses_deletion(absent).await
+    }
+
     async fn defragment(&self) -> PortResult<()> {
         self.call("defragment", Kind::Change, DEFRAGMENT, |client| async move {
             client.maintenance_client().defragment().await.map(drop)

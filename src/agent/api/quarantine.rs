@@ -5,8 +5,8 @@ use crate::agent::api::refused::refused;
 use crate::agent::api::{fresh, v2_keys};
 use crate::agent::jobs::corruption::etcd_of;
 use crate::model::{
-    CHECKS_USERS_IN_QUARANTINE, EtcdVersion, Fact, Fingerprint, Genesis, NodeName, Observation, Origin,
-    QUARANTINE, QuarantineOrder, QuarantineView, is_quarantine,
+    AlarmKind, CHECKS_USERS_IN_QUARANTINE, EtcdVersion, Fact, Fingerprint, Genesis, NOSPACE_LIFTS_QUARANTINE,
+    NodeName, Observation, Origin, QUARANTINE, QuarantineOrder, QuarantineView, is_quarantine,
 };
 use crate::plan;
 use crate::ports::{Etcd, PortResult};
@@ -56,7 +56,7 @@ async fn begin(
         ..QuarantineView::default()
     };
     let (member, alarm) = QUARANTINE;
-    let raised = agent.ports.etcd.alarms().await?.contains(&QUARANTINE);
+    let raised = is_raised(agent).await?;
     if !raised {
         v2_keys::carry(agent, &keys, dry_run).await?;
     }
@@ -71,14 +71,27 @@ async fn begin(
         agent.shared.wake.notify_one();
         view.changed = true;
     }
+    // The quarantine stays if one of these fails: another node may have begun to use it.
     if has_v2 {
-        // The alarm refuses no write of the v2 API. The quarantine stays: another node may have begun to use it.
+        // The alarm refuses no write of the v2 API.
         v2_keys::compare(agent, include_v2).await?;
-        if !agent.ports.etcd.alarms().await?.contains(&QUARANTINE) {
-            return Err(refused("somebody ended the quarantine meanwhile: move again"));
-        }
+    }
+    if !is_raised(agent).await? {
+        return Err(refused("somebody ended the quarantine meanwhile: move again"));
     }
     Ok(view)
+}
+
+/// True if the quarantine has begun.
+///
+/// # Errors
+/// Permanent while NOSPACE is raised; otherwise of etcd.
+async fn is_raised(agent: &Agent) -> PortResult<bool> {
+    let alarms = agent.ports.etcd.alarms().await?;
+    if alarms.iter().any(|(_, alarm)| *alarm == AlarmKind::NoSpace) {
+        return Err(refused(NOSPACE_LIFTS_QUARANTINE));
+    }
+    Ok(alarms.contains(&QUARANTINE))
 }
 
 /// A node whose etcd does not check users while an alarm is raised, and its version.

@@ -5,9 +5,11 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::agent::Agent;
+use crate::agent::execute::refusal;
 use crate::backup::newest_epoch;
 use crate::model::{
-    Assignment, BackupId, ClusterId, Epoch, Generation, MemberList, QUARANTINE, RaftTerm, StartFence, seal,
+    AlarmKind, Assignment, BackupId, ClusterId, Epoch, Generation, MemberList, NOSPACE_LIFTS_QUARANTINE,
+    QUARANTINE, RaftTerm, StartFence, seal,
 };
 use crate::ports::{PortError, PortResult};
 
@@ -166,11 +168,22 @@ pub(crate) async fn fence_quarantine(agent: &Agent, backup: &BackupId) -> PortRe
 }
 
 /// Checks that the backup holds everything that etcd has acknowledged. This member knows all of it once it has read the
-/// alarms through raft, and with them a seal nothing more is acknowledged.
+/// alarms through raft, and with them a seal nothing more is acknowledged, unless NOSPACE has lifted the quarantine.
 async fn holds_all(agent: &Agent, backup: &BackupId) -> PortResult<()> {
     let etcd = &agent.ports.etcd;
-    if !etcd.alarms().await?.contains(&QUARANTINE) {
+    // The order ends with it, and another try takes another backup.
+    let outrun = |why: String| {
+        agent
+            .shared
+            .with(|inner| inner.genesis.outrun = Some((backup.clone(), why.clone())));
+        PortError::Permanent(why)
+    };
+    let alarms = etcd.alarms().await?;
+    if !alarms.contains(&QUARANTINE) {
         return Err(stale("the cluster is not in quarantine any more"));
+    }
+    if alarms.iter().any(|(_, alarm)| *alarm == AlarmKind::NoSpace) {
+        return Err(outrun(NOSPACE_LIFTS_QUARANTINE.to_owned()));
     }
     let status = etcd.status().await?;
     let store = agent
@@ -181,17 +194,14 @@ async fn holds_all(agent: &Agent, backup: &BackupId) -> PortResult<()> {
     let (backups, cluster) = (&agent.ports.backups, &agent.spec.cluster);
     let held = timeout(ASK_STORE, backups.content(store.as_ref(), cluster, backup));
     let held = held.await.map_err(|_| stale("the store does not answer"))??;
-    let outrun = |why: String| {
-        agent
-            .shared
-            .with(|inner| inner.genesis.outrun = Some((backup.clone(), why.clone())));
-        PortError::Permanent(why)
-    };
     if (held.cluster_id, held.revision) != (status.cluster_id, status.revision) {
         return Err(outrun(format!(
             "{backup} holds revision {} of cluster {}, and etcd is at revision {} of cluster {}: take another backup",
             held.revision, held.cluster_id, status.revision, status.cluster_id
         )));
+    }
+    if let Some(why) = refusal::objection(agent, held.revision).await? {
+        return Err(outrun(why));
     }
     // Users and roles change in quarantine, too.
     if let Some(then) = held.auth_revision

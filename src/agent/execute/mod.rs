@@ -7,6 +7,7 @@ pub(super) mod fence;
 mod genesis;
 mod membership;
 mod reboot_lock;
+mod refusal;
 mod removal_check;
 mod restart;
 mod space;

@@ -64,7 +64,23 @@ fn the_marker_of_the_quarantine_is_what_etcd_shows() {
 fn a_move_that_cannot_succeed_is_refused_before_anything_changes() {
     type Case = (&'static str, &'static str, fn(&mut Observation), &'static str);
     let target = "3.4.23";
-    let table: [Case; 9] = [
+    let table: [Case; 11] = [
+        (
+            "NOSPACE, with which etcd 3.5 lifts the quarantine",
+            target,
+            |obs| {
+                if let Fact::Known(etcd) = &mut peer(obs, 1).etcd {
+                    etcd.errors = vec!["memberID:5 alarm:NOSPACE".to_owned()];
+                }
+            },
+            "the alarm NOSPACE is raised",
+        ),
+        (
+            "NOSPACE with the next write",
+            target,
+            |obs| peer(obs, 2).steering.defrag.full = true,
+            "the database on n3 has nearly reached its quota",
+        ),
         ("etcd 2", "2.3.8", |_| {}, "expected 3.4 or a newer 3.x"),
         ("etcd 4", "4.0.0", |_| {}, "expected 3.4 or a newer 3.x"),
         (

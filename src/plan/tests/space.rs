@@ -395,3 +395,29 @@ fn no_space_is_compacted_defragmented_and_disarmed_in_this_order() {
         .unwrap();
     assert_eq!(kind(&by_hand, &settled()), None, "a pause");
 }
+
+#[test]
+fn rule_2_nospace_stays_in_quarantine() {
+    let with = |alarms: &[&str]| {
+        let mut obs = healthy(0);
+        super::upgrades::each(&mut obs, |status| {
+            if let Fact::Known(etcd) = &mut status.etcd {
+                etcd.errors = alarms.iter().map(|alarm| (*alarm).to_owned()).collect();
+            }
+        });
+        plan(&obs, &settled())
+    };
+    let space = "memberID:1 alarm:NOSPACE";
+    let disarms = |decision: &Decision| matches!(decision.action, Some(Action::DisarmNoSpace { .. }));
+    assert!(disarms(&with(&[space])));
+    // Before etcd 3.6 a seal refuses nothing after that, either.
+    let seal = crate::model::seal(5).0.0;
+    for quarantine in [crate::model::QUARANTINE.0.0, seal] {
+        let waits = with(&[space, &format!("memberID:{quarantine} alarm:CORRUPT")]);
+        assert!(!disarms(&waits), "{waits:?}");
+        let says = |reason: &Reason| reason.text.contains("`etcd-agent move --cancel` first");
+        assert!(waits.reasons.iter().any(says), "{:?}", waits.reasons);
+    }
+    let corrupt = with(&[space, "memberID:5 alarm:CORRUPT"]);
+    assert!(disarms(&corrupt), "of a member");
+}

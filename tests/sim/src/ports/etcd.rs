@@ -213,6 +213,16 @@ impl Etcd for LocalEtcd {
         .await
     }
 
+    async fn refuses_changes(&self, _absent: &str) -> PortResult<bool> {
+        let host = self.host;
+        self.ask(|world| {
+            // As the alarms, the request goes through raft.
+            world.alarms(host)?;
+            Ok(world.knows_quarantine(host))
+        })
+        .await
+    }
+
     async fn auth_enabled(&self) -> PortResult<bool> {
         Ok(false)
     }
