@@ -48,15 +48,29 @@ pub(super) fn objection(cx: &Context<'_>, ordered: Option<EpochEtcd>, backup: &B
     let quarantined = serves.is_some_and(EtcdStatus::in_quarantine);
     if ordered.continues && !quarantined && !mutant!(MovesUnfenced) {
         return Some(format!(
-            "etcd on {} does not serve in quarantine, so {backup} may lack what was written since: nothing was changed",
-            cx.spec.node
+            "etcd on {} does not serve in quarantine, so {backup} may lack what was written since: {}",
+            cx.spec.node,
+            unchanged(cx)
         ));
     }
     // etcd's revisions only grow, so another try ends in the same way.
     let outrun = cx.obs.outrun.as_ref().filter(|(id, _)| id == backup);
     let outrun = outrun.filter(|_| ordered.continues).map(|(_, why)| why.clone());
     let text = outrun.or_else(|| lack(cx, ordered.version))?;
-    Some(format!("{text}; nothing was changed"))
+    Some(format!("{text}; {}", unchanged(cx)))
+}
+
+/// What an order that ends here leaves behind. Once this elector has voted for an epoch, a majority may have,
+/// and the epoch may open without the order.
+fn unchanged(cx: &Context<'_>) -> String {
+    let voted = cx.obs.me.voted;
+    if voted <= cx.open_epoch() {
+        return "nothing was changed".to_owned();
+    }
+    format!(
+        "epoch {voted} may open all the same, because the elector of this node may have voted for it: see `etcd-agent \
+         status`, and give `etcd-agent move --to VERSION` again"
+    )
 }
 
 /// Why a node could not run this version.

@@ -79,7 +79,9 @@ fn unknown<'a>(cx: &Context<'a>) -> impl Iterator<Item = &'a NodeName> {
 }
 
 /// Why the quarantine of the cluster `serves` must not be ended now; `None` if it may be. The observation has
-/// fresh statuses of all nodes that answer. With `force` a node may be silent.
+/// fresh statuses of all nodes that answer. With `force` a node may be silent, but no elector that answers
+/// may have voted for another epoch: a majority may have, and the store or another elector may confirm that
+/// epoch at any moment.
 pub fn end_objection(observation: &Observation, serves: ClusterId, force: bool) -> Option<String> {
     let cx = Context::new(observation, &Memory::default());
     let known = cx.known_nodes();
@@ -95,6 +97,15 @@ pub fn end_objection(observation: &Observation, serves: ClusterId, force: bool) 
     if let Some((node, _)) = restoring {
         return Some(format!(
             "{node} is about to open a new epoch from a backup: wait for it, and see `etcd-agent status` there"
+        ));
+    }
+    let open = newest.map(|newest| newest.epoch).unwrap_or_default();
+    if let Some((node, status)) = known.iter().find(|(_, status)| status.voted > open) {
+        return Some(format!(
+            "the elector on {node} may have voted for epoch {}, which may open at any moment, and what is written before it \
+             would be lost: `etcd-agent move --to VERSION` goes on. Where that is refused, `etcd-agent restore BACKUP` opens \
+             an epoch",
+            status.voted
         ));
     }
     let silent: Vec<&NodeName> = unknown(&cx).collect();

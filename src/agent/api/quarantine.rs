@@ -1,15 +1,25 @@
 //! Begins and ends the quarantine of a move. Both are judged from looks that begin after the order.
 
+use std::time::Duration;
+
 use crate::agent::Agent;
 use crate::agent::api::refused::refused;
 use crate::agent::api::{fresh, v2_keys};
+use crate::agent::execute::fence::recorded;
 use crate::agent::jobs::corruption::etcd_of;
 use crate::model::{
-    AlarmKind, CHECKS_USERS_IN_QUARANTINE, EtcdVersion, Fact, Fingerprint, Genesis, NOSPACE_LIFTS_QUARANTINE,
-    NodeName, Observation, Origin, QUARANTINE, QuarantineOrder, QuarantineView, is_quarantine,
+    AlarmKind, CHECKS_USERS_IN_QUARANTINE, ClusterId, EtcdVersion, Fact, Fingerprint, Genesis,
+    NOSPACE_LIFTS_QUARANTINE, NodeName, Observation, Origin, QUARANTINE, QuarantineOrder, QuarantineView,
+    is_quarantine,
 };
 use crate::plan;
 use crate::ports::{Etcd, PortResult};
+
+/// How long an order to end the quarantine waits for the store. The command waits 30 s, and the look at all nodes
+/// takes up to 7 s of them.
+const ASK_STORE: Duration = Duration::from_secs(15);
+/// The same if the order does not depend on the answer.
+const ASK_BRIEFLY: Duration = Duration::from_secs(5);
 
 /// Carries out the order.
 ///
@@ -128,6 +138,7 @@ async fn end(agent: &Agent, force: bool) -> PortResult<QuarantineView> {
     if let Some(why) = plan::end_objection(&seen, serves, force) {
         return Err(refused(why));
     }
+    check_store(agent, &seen, serves).await?;
     for (member, alarm) in raised {
         etcd.disarm(member, alarm).await?;
     }
@@ -138,6 +149,36 @@ async fn end(agent: &Agent, force: bool) -> PortResult<QuarantineView> {
     agent.shared.wake.notify_one();
     view.changed = true;
     Ok(view)
+}
+
+/// Checks that the shared store records no epoch that replaces the cluster `serves`. Its proposer may have
+/// died before any node has learned the epoch, and the electors that accepted it may be silent.
+///
+/// # Errors
+/// Permanent if the store records one; of the store if it does not answer while a node is silent.
+async fn check_store(agent: &Agent, seen: &Observation, serves: ClusterId) -> PortResult<()> {
+    if !agent.spec.store_shared {
+        return Ok(());
+    }
+    let open = agent.shared.elector().open_epoch();
+    let replaces = |genesis: &Genesis| {
+        genesis.cluster_id != serves && genesis.epoch > open && agent.believes(genesis, open)
+    };
+    let mut nodes = agent.spec.nodes.keys().filter(|node| **node != agent.spec.node);
+    let answers = |node: &NodeName| seen.peers.get(node).and_then(Fact::known).is_some();
+    let all_answer = nodes.all(answers);
+    let within = if all_answer { ASK_BRIEFLY } else { ASK_STORE };
+    match recorded(agent, within).await {
+        Ok(Some(genesis)) if replaces(&genesis) => Err(refused(format_args!(
+            "the store records epoch {}, which replaces this cluster, and what is written before it opens would be lost: \
+             wait until it opens, or `etcd-agent move --to VERSION`",
+            genesis.epoch
+        ))),
+        Ok(_) => Ok(()),
+        // An epoch is recorded after a majority has accepted it, and all electors report that they have not.
+        Err(_) if all_answer => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Compares what each voter of a moved epoch serves with what was backed up. Returns the result in one line.

@@ -8,8 +8,8 @@ use crate::agent::Agent;
 use crate::agent::execute::refusal;
 use crate::backup::newest_epoch;
 use crate::model::{
-    AlarmKind, Assignment, BackupId, ClusterId, Epoch, Generation, MemberList, NOSPACE_LIFTS_QUARANTINE,
-    QUARANTINE, RaftTerm, StartFence, seal,
+    AlarmKind, Assignment, BackupId, ClusterId, Epoch, Generation, Genesis, MemberList,
+    NOSPACE_LIFTS_QUARANTINE, QUARANTINE, RaftTerm, StartFence, seal,
 };
 use crate::ports::{PortError, PortResult};
 
@@ -74,24 +74,33 @@ pub(crate) fn fence_generation(agent: &Agent, generation: Generation) -> PortRes
     )))
 }
 
+/// The newest epoch that the store records now.
+///
+/// # Errors
+/// Of the store; retryable if there is none or it does not answer within this time.
+pub(crate) async fn recorded(agent: &Agent, within: Duration) -> PortResult<Option<Genesis>> {
+    let no_store = || stale("there is no store to confirm the epoch");
+    let store = agent.ports.store.as_ref().ok_or_else(no_store)?;
+    let newest = newest_epoch(store.as_ref(), &agent.spec.cluster);
+    timeout(within, newest).await.unwrap_or_else(|_| {
+        Err(PortError::Retryable(format!(
+            "the store did not report within {} s which epoch is the newest",
+            within.as_secs()
+        )))
+    })
+}
+
 /// Checks that `epoch` is the newest one that the shared store records now. An epoch is recorded before it is
 /// open (ADR 3).
 pub(crate) async fn fence_recorded(agent: &Agent, epoch: Epoch) -> PortResult<()> {
-    let no_store = || stale("there is no store to confirm the epoch");
-    let store = agent.ports.store.as_ref().ok_or_else(no_store)?;
     if mutant!(StoreNotAskedAgain) {
         return Ok(());
     }
-    let newest = newest_epoch(store.as_ref(), &agent.spec.cluster);
-    let problem = match timeout(ASK_STORE, newest).await {
-        Ok(Ok(Some(genesis))) if genesis.epoch == epoch => return Ok(()),
-        Ok(Ok(Some(genesis))) => stale(format_args!("the store records epoch {} now", genesis.epoch)),
-        Ok(Ok(None)) => stale("the store records no epoch any more"),
-        Ok(Err(error)) => error,
-        Err(_) => PortError::Retryable(format!(
-            "the store did not report within {} s which epoch is the newest",
-            ASK_STORE.as_secs()
-        )),
+    let problem = match recorded(agent, ASK_STORE).await {
+        Ok(Some(genesis)) if genesis.epoch == epoch => return Ok(()),
+        Ok(Some(genesis)) => stale(format_args!("the store records epoch {} now", genesis.epoch)),
+        Ok(None) => stale("the store records no epoch any more"),
+        Err(error) => error,
     };
     // The planner decides again on a new answer of the store.
     agent.shared.with(|inner| inner.store.ask_again());
@@ -167,8 +176,9 @@ pub(crate) async fn fence_quarantine(agent: &Agent, backup: &BackupId) -> PortRe
     checked
 }
 
-/// Checks that the backup holds everything that etcd has acknowledged. This member knows all of it once it has read the
-/// alarms through raft, and with them a seal nothing more is acknowledged, unless NOSPACE has lifted the quarantine.
+/// Checks that the backup holds everything that etcd has acknowledged. This member knows all of it once it
+/// has read the alarms through raft, and with them a seal nothing more is acknowledged, unless NOSPACE has
+/// lifted the quarantine.
 async fn holds_all(agent: &Agent, backup: &BackupId) -> PortResult<()> {
     let etcd = &agent.ports.etcd;
     // The order ends with it, and another try takes another backup.

@@ -184,6 +184,29 @@ fn a_move_opens_its_epoch_only_in_quarantine_and_with_its_version() {
         !done && message == "etcd holds more than it; nothing was changed",
         "{message}"
     );
+    // A majority may have voted, too, and what reports the epoch may come later.
+    outrun.me.voted = Epoch(2);
+    let Some(Action::Answer { done, message, .. }) = decide(&outrun).action else {
+        panic!("no answer")
+    };
+    assert!(
+        !done && message.contains("epoch 2 may open all the same") && !message.contains("nothing was changed"),
+        "{message}"
+    );
+    let mut paused = outrun.clone();
+    paused.outrun = None;
+    each(&mut paused, |status| {
+        if let Fact::Known(etcd) = &mut status.etcd {
+            etcd.leader = None;
+        }
+    });
+    let Some(Action::Answer { message, .. }) = decide(&paused).action else {
+        panic!("no answer")
+    };
+    assert!(
+        message.contains("does not serve in quarantine") && message.contains("epoch 2 may open all the same"),
+        "{message}"
+    );
     let mut lacks = obs.clone();
     peer(&mut lacks, 2).etcd_binaries = Some(EtcdBinaries::default());
     assert!(matches!(
@@ -260,7 +283,34 @@ fn the_quarantine_ends_only_when_no_node_can_open_an_epoch_from_the_backup() {
     type Case = (&'static str, fn(&mut Observation), bool, &'static str);
     let silent: fn(&mut Observation) =
         |obs| _ = obs.peers.insert(name(1), Fact::Unreachable("no answer".into()));
-    let table: [Case; 5] = [
+    let table: [Case; 9] = [
+        (
+            "an elector has voted, and the proposer is silent",
+            |obs| {
+                obs.peers.insert(name(1), Fact::Unreachable("no power".into()));
+                peer(obs, 2).voted = Epoch(2);
+            },
+            true,
+            "the elector on n3 may have voted for epoch 2",
+        ),
+        (
+            "an elector has voted, and all answer",
+            |obs| peer(obs, 1).voted = Epoch(2),
+            false,
+            "`etcd-agent move --to VERSION` goes on",
+        ),
+        (
+            "the own elector has voted",
+            |obs| obs.me.voted = Epoch(2),
+            true,
+            "the elector on n1 may have voted for epoch 2",
+        ),
+        (
+            "a vote for the epoch that is open",
+            |obs| peer(obs, 1).voted = Epoch(1),
+            false,
+            "",
+        ),
         (
             "a node restores",
             |obs| peer(obs, 1).steering.restoring = true,
