@@ -4,7 +4,7 @@ use super::context::Context;
 use super::orders::is_out;
 use super::preview::{decide, settled};
 use super::{grant, lock_holder};
-use crate::model::{MemberList, NodeName, Observation, Reason, ReasonCode};
+use crate::model::{MemberList, NodeName, NodeStatus, Observation, Reason, ReasonCode};
 
 /// Everything under way other than a restart of `node` itself, one reason each. `view` is the coordinator's.
 pub(super) fn under_way(
@@ -14,6 +14,7 @@ pub(super) fn under_way(
     node: &NodeName,
 ) -> Vec<Reason> {
     let mut reasons = restarts(cx, list, node);
+    let may_open = may_be_open(cx);
     let mut because = |code, text| reasons.push(Reason::new(code, text));
     for (other, status) in cx.known_nodes() {
         if status.steering.leader_ask.is_some() {
@@ -26,7 +27,7 @@ pub(super) fn under_way(
                 format!("an operator ordered a restore on {other}"),
             );
         }
-        if status.voted > cx.open_epoch() {
+        if status.voted > cx.open_epoch() && may_open {
             let text = format!("the elector on {other} may have voted for epoch {}", status.voted);
             because(ReasonCode::EpochOpening, text);
         }
@@ -45,6 +46,21 @@ pub(super) fn under_way(
     }
     reasons.extend(next(view));
     reasons
+}
+
+/// True if an epoch that this node does not know may be open, or is being opened. A vote alone is no sign of
+/// that: it stays after a round that did not end, and a new memory keeps one that its former memory may have
+/// cast. If all nodes answer, and the store that records epochs, and none knows a newer one, nobody has
+/// learned it. Only another order opens it then.
+fn may_be_open(cx: &Context<'_>) -> bool {
+    let open = cx.open_epoch();
+    let known = cx.known_nodes();
+    let knows = |status: &NodeStatus| status.newest_epoch > open || status.steering.restoring;
+    let stored = cx.stored_genesis().map(|genesis| genesis.epoch);
+    let store_knows = cx.obs.store.known().is_none() || stored.is_some_and(|epoch| epoch > open);
+    !cx.silent().is_empty()
+        || known.iter().any(|(_, status)| knows(status))
+        || cx.spec.store_shared && store_knows
 }
 
 /// Restarts and reboots of other nodes that are granted, or that the coordinator may grant at any moment.

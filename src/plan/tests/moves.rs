@@ -3,7 +3,7 @@
 use super::upgrades::{each, runs, select, to, version, with_versions};
 use super::*;
 use crate::model::{EpochEtcd, QUARANTINE};
-use crate::plan::{end_objection, move_objection};
+use crate::plan::{end_objection, move_objection, ok_to_stop, upgrade_objection};
 
 const ALARM: &str = "memberID:7310577378113058405  alarm:CORRUPT";
 
@@ -190,7 +190,9 @@ fn a_move_opens_its_epoch_only_in_quarantine_and_with_its_version() {
         panic!("no answer")
     };
     assert!(
-        !done && message.contains("epoch 2 may open all the same") && !message.contains("nothing was changed"),
+        !done
+            && message.contains("epoch 2 may open all the same")
+            && !message.contains("nothing was changed"),
         "{message}"
     );
     let mut paused = outrun.clone();
@@ -383,4 +385,78 @@ fn the_backup_of_a_move_stays_until_its_quarantine_has_ended() {
     let mut obs = opened(false);
     quarantine(&mut obs);
     assert_eq!(needed(&obs), None, "a restore is not compared");
+}
+
+#[test]
+fn a_vote_holds_orders_back_only_while_its_epoch_may_be_open_or_is_being_opened() {
+    type Case = (&'static str, fn(&mut Observation), bool);
+    let table: [Case; 6] = [
+        ("nobody knows of it", |_| {}, false),
+        (
+            "the store does not answer",
+            |obs| obs.store = Fact::Unreachable("no answer".into()),
+            true,
+        ),
+        ("the store was not asked", |obs| obs.store = Fact::Absent, true),
+        (
+            "the store records it",
+            |obs| {
+                let newer = genesis(&obs.spec, 3, 2, Origin::Backup(backup()));
+                obs.store = Fact::Known(store_view(Some(newer), None));
+            },
+            true,
+        ),
+        (
+            "a node knows of it",
+            |obs| peer(obs, 1).newest_epoch = Epoch(2),
+            true,
+        ),
+        (
+            "a restore is ordered",
+            |obs| peer(obs, 1).steering.restoring = true,
+            true,
+        ),
+    ];
+    for (what, change, counts) in table {
+        // The vote of a round whose proposer died, and the one that a reinstalled elector may have cast.
+        for voter in [0, 2] {
+            let mut obs = movable();
+            let open = genesis(&obs.spec, 3, 1, Origin::Empty);
+            obs.store = Fact::Known(store_view(Some(open), None));
+            match voter {
+                0 => obs.me.voted = Epoch(2),
+                peer_of => peer(&mut obs, peer_of).voted = Epoch(2),
+            }
+            change(&mut obs);
+            let says =
+                |text: Option<String>| text.is_some_and(|text| text.contains("may have voted for epoch 2"));
+            let upgrade = DirectiveChange::Upgrade {
+                to: version("3.7.3"),
+                pause_after: None,
+            };
+            assert_eq!(
+                ok_to_stop(&obs, &name(2))
+                    .reasons
+                    .iter()
+                    .any(|reason| reason.text.contains("may have voted for epoch 2")),
+                counts,
+                "{what}: ok-to-stop"
+            );
+            if counts {
+                assert!(move_objection(&obs, version("3.4.23")).is_some(), "{what}");
+            } else {
+                assert!(!says(upgrade_objection(&obs, &upgrade)), "{what}: upgrade");
+                assert_eq!(move_objection(&obs, version("3.4.23")), None, "{what}");
+            }
+        }
+    }
+    // An elector that is silent may have learned it.
+    let mut silent = movable();
+    peer(&mut silent, 2).voted = Epoch(2);
+    silent
+        .peers
+        .insert(name(1), Fact::Unreachable("no answer".into()));
+    let verdict = ok_to_stop(&silent, &name(2));
+    let says = |reason: &Reason| reason.text.contains("may have voted for epoch 2");
+    assert!(verdict.reasons.iter().any(says), "{:?}", verdict.reasons);
 }

@@ -200,8 +200,12 @@ fn each_refusal_has_its_reason() {
             &["restoring"],
         ),
         (
-            "an elector may have voted for another epoch",
-            |obs| peer(obs, 1).voted = Epoch(2),
+            "an elector may have voted for another epoch, and the store does not answer",
+            |obs| {
+                peer(obs, 1).voted = Epoch(2);
+                obs.spec.store_shared = true;
+                obs.store = Fact::Unreachable("no answer".into());
+            },
             &["epoch-opening"],
         ),
         (
