@@ -140,6 +140,7 @@ fn s09_a_cluster_moves_between_any_two_versions_with_all_of_its_data() {
     assert_eq!(again["changed"], false);
 
     keys_of_the_v2_api_are_not_lost(&lab, n1);
+    a_quarantine_that_nospace_has_lifted_opens_no_epoch(&lab, n1);
     the_next_run_finishes_it_after_any_kill(&lab, n1);
     for (key, value) in V2_KEYS {
         assert_value(&lab, n1, key, value);
@@ -268,6 +269,56 @@ fn a_move_that_is_cancelled_changes_nothing(lab: &Lab, n1: &Host) {
     lab.s3().start().unwrap();
     assert_eq!(etcd_pids(lab.hosts()), pids, "nothing was restarted");
     assert_eq!(epoch(n1), 1);
+    lab.wait_healthy(3, SOON).unwrap();
+}
+
+/// In etcd 3.4 and 3.5 the alarm NOSPACE lifts the quarantine, although the alarm of the quarantine stays.
+fn a_quarantine_that_nospace_has_lifted_opens_no_epoch(lab: &Lab, n1: &Host) {
+    let (pids, opened) = (etcd_pids(lab.hosts()), epoch(n1));
+    let command = [
+        "move",
+        "--to",
+        "3.7.3",
+        "--yes",
+        "--include-v2",
+        "--timeout",
+        "60s",
+    ];
+    lab.s3().stop().unwrap();
+    assert_ne!(agent(n1, &command).code, 0);
+    assert!(in_quarantine(n1).unwrap());
+    let nospace = |action: &str| {
+        let body = format!(r#"{{"action":"{action}","memberID":"1","alarm":"NOSPACE"}}"#);
+        let tls = "--cacert /etc/etcd/tls/ca.crt --cert /etc/etcd/tls/node.crt --key /etc/etcd/tls/node.key";
+        let url = "https://localhost:2379/v3/maintenance/alarm";
+        n1.sh(&format!("curl -sSf {tls} -d '{body}' {url}"))
+            .unwrap()
+            .ok()
+            .unwrap();
+    };
+    nospace("ACTIVATE");
+    let refused = agent(n1, &["alarm", "disarm", "--force"]);
+    assert!(
+        refused.code == 4 && refused.stderr.contains("move --cancel"),
+        "{}",
+        refused.stderr
+    );
+    nospace("DEACTIVATE");
+    etcdctl(lab, &["put", "k/lifted", "acknowledged"]);
+    assert!(in_quarantine(n1).unwrap());
+
+    lab.s3().start().unwrap();
+    let failed = agent(n1, &command);
+    assert_eq!(failed.code, 1, "{}{}", failed.stdout, failed.stderr);
+    assert!(
+        failed.stderr.contains("accepts writes, although"),
+        "{}",
+        failed.stderr
+    );
+    agent(n1, &["move", "--cancel"]).ok().unwrap();
+    assert_value(lab, n1, "k/lifted", "acknowledged");
+    assert_eq!(etcd_pids(lab.hosts()), pids, "nothing was restarted");
+    assert_eq!(epoch(n1), opened);
     lab.wait_healthy(3, SOON).unwrap();
 }
 
