@@ -99,18 +99,28 @@ pub(super) async fn run(paths: &Paths, args: NodeArgs, work: &Work) -> Outcome {
     )
 }
 
-/// The nodes that are meant; each must have a member.
-fn meant(
+/// The nodes that are meant; each must have a member. An order for all includes members whose etcd does not answer yet:
+/// it waits for them. One that was left out would not be restarted, and nobody would see it.
+pub(super) fn meant(
     seen: &AdminStatus,
     node: Option<NodeName>,
     rolling: bool,
     work: &Work,
 ) -> Result<BTreeSet<NodeName>, Failure> {
-    let members: BTreeSet<NodeName> = health::nodes(seen)
+    let mut members: BTreeSet<NodeName> = health::nodes(seen)
         .filter(|(_, seen)| seen.known().is_some_and(|seen| seen.etcd.known().is_some()))
         .map(|(node, _)| node.clone())
         .collect();
     if rolling {
+        let listed = seen.node.members.known();
+        let is_listed = |node: &NodeName| {
+            let mut all = listed.into_iter().flat_map(|list| &list.members);
+            all.any(|member| member.name == node.as_str())
+        };
+        let listed = health::nodes(seen)
+            .map(|(node, _)| node)
+            .filter(|node| is_listed(node));
+        members.extend(listed.cloned());
         if members.is_empty() {
             return Err(Failure::refused(format!(
                 "no etcd runs on any node: there is nothing to {}",

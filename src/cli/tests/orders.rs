@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::fixture::{NOW, decision, name, node, observation, status};
 use crate::cli::direct::{self, Silent, Spread};
-use crate::cli::on_nodes::{NodeProgress, progress_of};
+use crate::cli::on_nodes::{NodeProgress, meant, progress_of};
 use crate::cli::restart::RESTART;
 use crate::cli::upgrade::{self, UpgradeProgress};
 use crate::cli::version_path::{Way, path};
@@ -32,6 +32,30 @@ fn what_a_pause_would_do() {
         decision: Some(decision("n1 leader of prod, 3/3 healthy, PAUSED")),
     };
     insta::assert_snapshot!("pause_dry_run", direct::render(&view));
+}
+
+/// Right after its start an etcd does not answer its agent yet. `restart --rolling` passed such a node over.
+#[test]
+fn an_order_for_all_leaves_no_member_out() {
+    let mut seen = status();
+    if let Some(Fact::Known(peer)) = seen.peers.get_mut(&name("n2")) {
+        peer.etcd = Fact::Unreachable("it starts".into());
+    }
+    seen.peers
+        .insert(name("n3"), Fact::Unreachable("no answer".into()));
+    seen.peers.insert(
+        name("n4"),
+        Fact::Known(NodeStatus {
+            etcd: Fact::Absent,
+            ..node(4)
+        }),
+    );
+    let all = meant(&seen, None, true, &RESTART).unwrap();
+    assert_eq!(all, ["n1", "n2", "n3"].map(name).into(), "n4 is a spare");
+    assert!(meant(&seen, Some(name("n2")), false, &RESTART).is_err());
+    // Without a list of the members only the etcds that answer are known.
+    seen.node.members = Fact::Absent;
+    assert_eq!(meant(&seen, None, true, &RESTART).unwrap(), [name("n1")].into());
 }
 
 #[test]
