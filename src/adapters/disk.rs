@@ -17,8 +17,8 @@ use crate::model::{
 use crate::paths::Paths;
 use crate::ports::{NodeState, PortError, PortResult};
 
-/// State files are small; the agent did not write a larger one.
-const LIMIT_BYTES: u64 = 1024 * 1024;
+/// State files are small. The agent writes no larger one, because it could not read it again.
+const LIMIT_BYTES: usize = 8 * 1024 * 1024;
 
 /// The agent's state directory.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> PortResult<Option<T>> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed("read", path, &error)),
     };
-    if size > LIMIT_BYTES {
+    if size > LIMIT_BYTES as u64 {
         return Err(failed(
             "read",
             path,
@@ -67,10 +67,20 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> PortResult<Option<T>> {
 /// Writes a JSON state file. After a crash either the old or the new one exists.
 ///
 /// # Errors
-/// Permanent, naming the path.
+/// Permanent, naming the path; also if [`read_json`] could not read it again. The former file stays then.
 pub fn write_json<T: Serialize>(path: &Path, value: &T, mode: u32) -> PortResult<()> {
     let mut text = serde_json::to_vec_pretty(value).map_err(|error| failed("write", path, &error))?;
     text.push(b'\n');
+    if text.len() > LIMIT_BYTES {
+        return Err(failed(
+            "write",
+            path,
+            &format!(
+                "it would have {} bytes, expected at most {LIMIT_BYTES}",
+                text.len()
+            ),
+        ));
+    }
     write_file(path, &text, mode)
 }
 
@@ -194,5 +204,19 @@ mod tests {
         assert_eq!(Some(state.directives().unwrap()), paused);
         fs::write(paths.directives(), "half a fi").unwrap();
         assert!(state.directives().is_err());
+    }
+
+    /// The agent could not start again on a file that it cannot read.
+    #[test]
+    fn what_could_not_be_read_is_not_written() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("state.json");
+        write_json(&path, &"small", 0o600).unwrap();
+        let refused = write_json(&path, &"x".repeat(LIMIT_BYTES), 0o600);
+        assert!(matches!(refused, Err(PortError::Permanent(why)) if why.contains("expected at most")));
+        assert_eq!(read_json::<String>(&path).unwrap().as_deref(), Some("small"));
+        let largest = "x".repeat(LIMIT_BYTES - 3);
+        write_json(&path, &largest, 0o600).unwrap();
+        assert_eq!(read_json::<String>(&path).unwrap(), Some(largest));
     }
 }

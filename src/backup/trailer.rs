@@ -3,9 +3,9 @@
 //! Source: `snapshot` in etcd's `server/etcdserver/api/v3rpc/maintenance.go`; `etcdutl snapshot status`
 //! detects a trailer by a size that is 32 above a multiple of 512.
 
-use std::fmt::Write;
-
 use sha2::{Digest, Sha256};
+
+use crate::model::hex;
 
 const TRAILER: usize = 32;
 
@@ -70,14 +70,6 @@ impl TrailerCheck {
         }
         Ok(found)
     }
-}
-
-/// Lower-case hexadecimal.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// A snapshot as etcd streams it: `pages` of 512 bytes and the hash.

@@ -26,6 +26,21 @@ pub struct Electorate {
 /// ballots would end all rounds of an epoch.
 const ROUNDS: u64 = 1 << 32;
 
+/// An elector votes in all of this many epochs after the open one, and in [`FAR_EPOCHS`] of the later ones: each epoch needs
+/// a person's order, so an elector that is this far behind is rare, and so are rounds that nobody ends. A peer that
+/// proposes in ever more epochs does not fill its memory.
+const EPOCHS: u64 = 8;
+const FAR_EPOCHS: usize = 8;
+/// The most epochs in which an elector has votes of its own.
+pub(super) const MOST_VOTES: usize = 16;
+
+/// True if this elector can store votes in `epoch`.
+fn has_room(record: &ElectorRecord, epoch: Epoch) -> bool {
+    let near = Epoch(record.open_epoch().0.saturating_add(EPOCHS));
+    let far = record.votes.keys().filter(|voted| **voted > near).count();
+    epoch <= near || record.votes.contains_key(&epoch) || far < FAR_EPOCHS
+}
+
 /// True for a ballot that is too far above the promised one to be believed.
 pub(super) fn is_beyond(ballot: &Ballot, promised: Option<&Ballot>) -> bool {
     ballot.round > promised.map_or(0, |b| b.round).saturating_add(ROUNDS)
@@ -73,6 +88,13 @@ fn may_vote(record: &ElectorRecord, epoch: Epoch) -> Result<(), Refusal> {
     if open.is_far_below(epoch) {
         return Err(Refusal::Invalid {
             why: format!("epoch {epoch} is {}", open.too_far_ahead()),
+        });
+    }
+    if !has_room(record, epoch) {
+        return Err(Refusal::Invalid {
+            why: format!(
+                "epoch {epoch} is one of many after epoch {open} in which rounds have begun and not ended"
+            ),
         });
     }
     // No epoch below the newest reported one can be opened.

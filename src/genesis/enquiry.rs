@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::elector::{Electorate, check_electorate, is_beyond};
+use super::elector::{Electorate, MOST_VOTES, check_electorate, is_beyond};
 use super::incarnations::{note_incarnation, settle_losses, settle_own_loss};
 use super::learn::{Conflict, forget_past, hear, hear_of};
 use crate::model::{
@@ -76,7 +76,7 @@ pub fn absorb(
     vouched: bool,
 ) -> Result<(), Conflict> {
     for (elector, incarnation) in replies.iter().flat_map(|reply| &reply.incarnations) {
-        if *elector != electorate.me {
+        if *elector != electorate.me && electorate.names.contains(elector) {
             // A refusal only means that this incarnation is older than the one known here.
             let _ = note_incarnation(record, elector, incarnation);
         }
@@ -94,12 +94,15 @@ pub fn absorb(
         if record.eligible {
             continue;
         }
-        record.superseded.extend(reply.superseded.iter().cloned());
+        let lost = reply.superseded.intersection(&electorate.names);
+        record.superseded.extend(lost.cloned());
         let open = record.open_epoch();
         for (epoch, theirs) in reply
             .votes
             .iter()
             .filter(|(epoch, votes)| is_vote(open, **epoch, votes))
+            // An elector with more took some of them over from others, who answer themselves.
+            .take(MOST_VOTES)
         {
             let mine = record.votes.entry(*epoch).or_default();
             let ballots = theirs
@@ -146,8 +149,31 @@ pub fn absorb(
         };
         settle_own_loss(record);
     }
+    if record.eligible
+        && record.may_have_voted > record.newest_epoch
+        && nobody_voted(record, electorate, replies)
+    {
+        record.may_have_voted = record.newest_epoch;
+        settle_own_loss(record);
+    }
     forget_past(record);
     two.map_or(Ok(()), Err)
+}
+
+/// True if no vote of a former memory of this elector can have chosen an epoch after the newest reported one, or can
+/// still do so: all other electors answer, none has accepted a value of a later epoch or has lost a memory that may
+/// have, and from now on all of them refuse a value that is stamped with the former memory.
+fn nobody_voted(record: &ElectorRecord, electorate: &Electorate, replies: &[EnquireReply]) -> bool {
+    let newest = record.newest_epoch;
+    let is_clear = |reply: &EnquireReply| {
+        let current = record.incarnations.get(&reply.from) == Some(&reply.incarnation);
+        let accepted = reply.votes.iter().filter(|(_, votes)| votes.accepted.is_some());
+        let voted = accepted.map(|(epoch, _)| *epoch).max().unwrap_or_default();
+        current && voted.max(reply.may_have_voted).max(reply.newest_epoch) <= newest
+    };
+    let answers = |node: &NodeName| replies.iter().any(|reply| reply.from == *node && is_clear(reply));
+    let mut others = electorate.names.iter().filter(|node| **node != electorate.me);
+    others.all(answers)
 }
 
 /// True if an elector can have cast these votes in this epoch. `open` is the newest epoch that is known to be

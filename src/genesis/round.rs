@@ -108,13 +108,15 @@ impl Round {
     }
 
     /// The only value that may be proposed after phase 1: the one accepted under the highest ballot, or else
-    /// the candidate. It is stamped with the incarnations that promised in this round.
+    /// the candidate. It is stamped with the incarnations that promised in this round, and with the
+    /// candidate's time: the epoch opens now, whenever the value was first proposed.
     pub fn value(&self) -> Genesis {
         let mut value = self
             .highest
             .as_ref()
             .map_or_else(|| self.candidate.clone(), |(_, v)| v.clone());
         value.electorate = self.candidate.electorate.clone();
+        value.created = self.candidate.created;
         for (node, incarnation) in &self.promised {
             value.electorate.insert(node.clone(), incarnation.clone());
         }

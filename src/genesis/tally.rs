@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{ElectorRecord, EnquireReply, Epoch, Genesis, NodeName};
+use crate::model::{ClusterId, ElectorRecord, EnquireReply, Epoch, Genesis, NodeName};
 
 /// The answer of one elector.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -50,10 +50,13 @@ impl ElectorReport {
     }
 
     fn has(&self, genesis: &Genesis) -> bool {
-        self.chosen
-            .iter()
-            .chain(&self.accepted)
-            .any(|g| g.same_value(genesis))
+        self.copy(genesis).is_some()
+    }
+
+    /// Its copy of this genesis.
+    fn copy(&self, genesis: &Genesis) -> Option<&Genesis> {
+        let mut copies = self.chosen.iter().chain(&self.accepted);
+        copies.find(|copy| copy.same_value(genesis))
     }
 
     /// The newest epoch that this elector knows as chosen. If it knows none, the stored epoch counts: all
@@ -149,6 +152,23 @@ impl Tally {
             ));
         }
         Ok(Some(genesis))
+    }
+
+    /// The cluster IDs that this genesis has replaced: those that most copies of it name, and at least two. They are
+    /// not part of the value, and a node stops the etcd of a replaced cluster, so one copy alone is not believed
+    /// (rule 10).
+    pub fn replaced_by(&self, genesis: &Genesis) -> BTreeSet<ClusterId> {
+        let copy = |report: &ElectorReport| report.copy(genesis).map(|copy| copy.former.clone());
+        let stored = self.stored.iter().filter(|stored| stored.same_value(genesis));
+        let stored = stored.map(|stored| stored.former.clone());
+        let copies: Vec<Vec<ClusterId>> = self.reports.values().filter_map(copy).chain(stored).collect();
+        let mut named: BTreeMap<ClusterId, usize> = BTreeMap::new();
+        for id in copies.iter().flatten().collect::<BTreeSet<_>>() {
+            named.insert(*id, copies.iter().filter(|former| former.contains(id)).count());
+        }
+        let most = (copies.len() / 2 + 1).max(2);
+        let believed = named.into_iter().filter(|(_, count)| *count >= most);
+        believed.map(|(id, _)| id).collect()
     }
 
     /// The electors that know this genesis as chosen or have accepted it.

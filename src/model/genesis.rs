@@ -64,7 +64,8 @@ pub struct Genesis {
     pub electorate: BTreeMap<NodeName, Incarnation>,
     /// The cluster ID: computed from members and token, or copied from a running member.
     pub cluster_id: ClusterId,
-    /// When it was proposed.
+    /// When the proposer began to propose it. It is not part of the value: a later proposer that repeats the value
+    /// replaces it.
     pub created: UnixMs,
     /// The cluster IDs of the earlier epochs, oldest first, at most 64. A node whose agent has lost its
     /// memory recognizes by them that the cluster it runs, or whose data it holds, was replaced and is not a
@@ -78,6 +79,13 @@ pub struct Genesis {
 
 /// The maximum number of replaced epochs that a genesis names.
 const FORMER: usize = 64;
+/// The maximum number of electors, and so of initial members.
+pub const MOST_NODES: usize = 64;
+/// The maximum length of `initial-cluster-token`.
+pub const TOKEN_BYTES: usize = 256;
+/// The maximum length of all peer URLs of the initial members. An elector stores values that peers send, and its
+/// memory must stay small enough to be read.
+const URL_BYTES: usize = 8 * 1024;
 
 /// The IDs of `former` followed by those of `newer`, each once, the newest at the end.
 fn followed(mut former: Vec<ClusterId>, newer: &[ClusterId]) -> Vec<ClusterId> {
@@ -110,6 +118,24 @@ impl Genesis {
         }
         if self.members.is_empty() || self.members.values().any(Vec::is_empty) {
             return Some("it has no initial members, or one without a peer URL".to_owned());
+        }
+        if self.members.len() > MOST_NODES || self.electorate.len() > MOST_NODES {
+            return Some(format!(
+                "it has {} initial members and {} electors, expected at most {MOST_NODES}",
+                self.members.len(),
+                self.electorate.len()
+            ));
+        }
+        let url_bytes: usize = self.members.values().flatten().map(String::len).sum();
+        if url_bytes > URL_BYTES || self.token.len() > TOKEN_BYTES {
+            return Some(format!(
+                "its peer URLs have {url_bytes} bytes and its token {}, expected at most {URL_BYTES} and {TOKEN_BYTES}",
+                self.token.len()
+            ));
+        }
+        // An empty URL has no bytes, but each one is stored.
+        if self.members.values().flatten().any(String::is_empty) {
+            return Some("it has an initial member with an empty peer URL".to_owned());
         }
         if !self
             .token

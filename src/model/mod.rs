@@ -73,7 +73,9 @@ pub use etcd_flags::{etcd_flags, ignores_flag, is_etcd_flag, is_etcd_variable};
 pub use etcd_version::{EtcdVersion, forgets_promotions, is_old, is_too_old};
 pub use event::{Event, EventOutcome, EventsView};
 pub use fact::Fact;
-pub use genesis::{EpochEtcd, Genesis, Origin, cluster_id_of, member_id_of, memories_lost, token_of};
+pub use genesis::{
+    EpochEtcd, Genesis, MOST_NODES, Origin, TOKEN_BYTES, cluster_id_of, member_id_of, memories_lost, token_of,
+};
 pub use grant::{Grant, GrantPurpose};
 pub use ids::{
     BackupId, Ballot, ClusterId, ClusterName, Epoch, Generation, IdError, Incarnation, MemberId, NodeName,
@@ -102,7 +104,7 @@ pub use recent_backup::{RecentBackup, SeenVerification};
 pub use running::{BaseEtcd, EtcdRun, RestartWish};
 pub use size::{MOST_VOTERS, SizeChange, SizeSource, SpecRecord, unwise_size};
 pub use space::{Compaction, DefragEnd, DefragView, DefragWish, SpaceSpec, crowded_at, is_full};
-pub use spec::{EtcdSpec, Join, Spec, TlsFiles, default_versions_dir, digest, electorate_digest};
+pub use spec::{EtcdSpec, Join, Spec, TlsFiles, default_versions_dir, digest, electorate_digest, hex};
 pub use status::{
     ActiveState, AssignmentSummary, DataState, EtcdBinaries, EtcdStatus, LeaderAsk, LoadState, NodeStatus,
     Steering, UnitState,

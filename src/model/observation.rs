@@ -202,6 +202,10 @@ pub struct ElectorView {
     /// Electors that are known to have lost their memory since the newest epoch was opened.
     #[serde(default)]
     pub superseded: BTreeSet<NodeName>,
+    /// The newest epoch in which a former memory of this elector may have voted, 0 if there is none after the open
+    /// one.
+    #[serde(default, skip_serializing_if = "Epoch::is_zero")]
+    pub may_have_voted: Epoch,
     /// The highest ballot round seen for the next epoch.
     pub highest_round: u64,
     /// A value that was accepted in the next epoch and may be chosen. Only this value may be proposed.

@@ -1,7 +1,7 @@
 //! The spec: the wanted state, as the planner sees it after the configuration was merged and checked.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -324,14 +324,16 @@ pub fn electorate_digest<'a>(electors: impl Iterator<Item = &'a NodeName>) -> St
 /// The first 16 hexadecimal digits of a SHA-256.
 pub fn digest(bytes: &[u8]) -> String {
     use sha2::{Digest, Sha256};
-    use std::fmt::Write;
-    Sha256::digest(bytes)
-        .iter()
-        .take(8)
-        .fold(String::new(), |mut out, byte| {
-            let _ = write!(out, "{byte:02x}");
-            out
-        })
+    let sum = Sha256::digest(bytes);
+    hex(sum.get(..8).unwrap_or_default())
+}
+
+/// Lower-case hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 #[cfg(test)]

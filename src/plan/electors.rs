@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::context::{Context, names};
 use crate::model::{
-    Action, ActionKind, Epoch, Genesis, NodeName, OperatorRequest, ReasonCode, memories_lost,
+    Action, ActionKind, Epoch, Genesis, NodeName, NodeStatus, OperatorRequest, ReasonCode, memories_lost,
 };
 
 /// The pause after the first failed enquiry in the background.
@@ -16,10 +16,21 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Enquires, with a new memory, as soon as an enquiry can regain the vote: when all other electors or the
-/// shared store answer.
+/// shared store answer. Enquires again when an enquiry can show that a former memory has voted for nothing that
+/// matters: otherwise such a vote would hold orders back until the next epoch.
 pub(super) fn regain(cx: &mut Context<'_>) -> Option<Action> {
-    if cx.obs.elector.eligible || mutant!(MemoriesStayNew) {
+    if mutant!(MemoriesStayNew) {
         return None;
+    }
+    if cx.obs.elector.eligible {
+        let doubted = cx.obs.elector.may_have_voted > cx.obs.newest_epoch;
+        let quiet = |status: &NodeStatus| status.voted.max(status.newest_epoch) <= cx.obs.newest_epoch;
+        let all_quiet = cx.silent().is_empty() && cx.known_peers().all(|(_, status)| quiet(status));
+        return (doubted && all_quiet && cx.may_try(ActionKind::Enquire, FIRST_PAUSE, LONGEST_PAUSE)).then(
+            || Action::Enquire {
+                without: BTreeSet::new(),
+            },
+        );
     }
     let nobody = BTreeSet::new();
     let said = [ReasonCode::NewMemory, ReasonCode::MemoriesLost];

@@ -66,7 +66,7 @@ pub(crate) async fn confirm(
                 .denied
                 .retain(|who, _| !reported_by.contains_key(who));
         });
-        learn(agent, genesis)?;
+        learn(agent, &genesis)?;
         answer(agent, report);
         return Ok(());
     }
@@ -97,13 +97,13 @@ pub(crate) async fn confirm(
     )))
 }
 
-/// The copy of a genesis that this node can rely on. The electorate is not part of the value, but it decides
-/// whether this memory took part. A copy that this node has accepted itself is correct. Of other nodes'
-/// copies, one is used that does not name this memory: then the node is not a founder but joins, and loses
-/// nothing by that.
-fn trusted_copy<'a>(agent: &Agent, tally: &'a Tally, genesis: &'a Genesis) -> &'a Genesis {
+/// The copy of a genesis that this node can rely on. Electorate and replaced clusters are not part of the value. The
+/// electorate decides whether this memory took part. A copy that this node has accepted itself is correct there. Of
+/// other nodes' copies, one is used that does not name this memory: then the node is not a founder but joins, and
+/// loses nothing by that. One whose electors the token does not confirm is the last choice.
+fn trusted_copy(agent: &Agent, tally: &Tally, genesis: &Genesis) -> Genesis {
     if mutant!(BelievesElectorates) {
-        return genesis;
+        return genesis.clone();
     }
     let (me, incarnation) = (&agent.spec.node, agent.shared.elector().incarnation);
     let own = tally
@@ -111,11 +111,22 @@ fn trusted_copy<'a>(agent: &Agent, tally: &'a Tally, genesis: &'a Genesis) -> &'
         .get(me)
         .into_iter()
         .flat_map(|report| &report.accepted);
-    let others = tally
-        .reported()
-        .filter(|copy| copy.electorate.get(me) != Some(&incarnation));
+    let others = || {
+        tally
+            .reported()
+            .filter(|copy| copy.electorate.get(me) != Some(&incarnation))
+    };
+    let intact = others().filter(|copy| copy.electors().is_some());
     let same = |copy: &&Genesis| copy.same_value(genesis);
-    own.chain(others).find(same).unwrap_or(genesis)
+    let mut copy = own
+        .chain(intact)
+        .chain(others())
+        .find(same)
+        .unwrap_or(genesis)
+        .clone();
+    let replaced = tally.replaced_by(genesis);
+    copy.former.retain(|id| replaced.contains(id));
+    copy
 }
 
 /// Answers the operator who has confirmed a genesis.

@@ -279,6 +279,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
             eligible: elector.eligible,
             enquired,
             superseded: elector.superseded.clone(),
+            may_have_voted: elector.may_have_voted,
             highest_round: highest.max(seen_round),
             accepted,
             hearsay: elector.chosen.is_none() && elector.told.is_some(),

@@ -11,10 +11,9 @@ use prost::Message;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::model::{ClusterId, Epoch, NodeName, Revision, UnixMs};
+use crate::model::{ClusterId, Epoch, NodeName, Revision, UnixMs, hex};
 
 use crate::backup::compress::Compressor;
-use crate::backup::trailer::hex;
 
 /// The format that this agent writes, and the only one that it reads.
 const FORMAT: u32 = 1;

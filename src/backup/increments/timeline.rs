@@ -8,7 +8,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::model::{ClusterName, Epoch, EtcdStatus, Past, Revision, RevisionChanges};
+use crate::model::{ClusterName, Epoch, EtcdStatus, Past, Revision, RevisionChanges, hex};
 use crate::ports::{Etcd, ObjectStore, PortError, PortResult};
 
 use super::increment::{Change, Entry};
@@ -19,7 +19,6 @@ use crate::backup::store::chain::{self, Range};
 use crate::backup::store::layout::Layout;
 use crate::backup::store::manifest::{Break, Manifest};
 use crate::backup::store::timelines::numbered;
-use crate::backup::trailer::hex;
 
 /// The length of etcd's own `HashKV`. `backup.json` is not encrypted, and a longer sum would reveal more of
 /// data that is.

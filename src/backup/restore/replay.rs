@@ -7,7 +7,7 @@ use futures::{StreamExt, TryStreamExt};
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
-use crate::model::Revision;
+use crate::model::{Revision, hex};
 use crate::ports::{ObjectStore, PortError};
 
 use super::error::FetchError;
@@ -17,7 +17,6 @@ use crate::backup::increments::read::read;
 use crate::backup::store::chain;
 use crate::backup::store::layout::{INCREMENTS, Layout};
 use crate::backup::store::manifest::Manifest;
-use crate::backup::trailer::hex;
 use crate::bolt::BoltError;
 
 /// Increments that are downloaded concurrently.

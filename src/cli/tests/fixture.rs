@@ -176,6 +176,7 @@ pub(super) fn observation() -> Observation {
             eligible: true,
             enquired: BTreeSet::new(),
             superseded: BTreeSet::new(),
+            may_have_voted: Epoch(0),
             highest_round: 0,
             accepted: None,
             hearsay: false,

@@ -10,7 +10,7 @@ use crate::config::location::SourceLocation;
 use crate::config::problem::Problem;
 use crate::config::settings::StoreSettings;
 use crate::config::tree::Kind;
-use crate::model::{NodeName, SizeSource, unwise_size};
+use crate::model::{MOST_NODES, NodeName, SizeSource, unwise_size};
 
 impl<'a> Builder<'a> {
     pub(super) fn node(&mut self, host_name: &str) -> Option<NodeName> {
@@ -46,6 +46,10 @@ impl<'a> Builder<'a> {
                     .push(Problem::at(place, format!("cluster.nodes.{name}"), text));
             }
             nodes.insert(name, address);
+        }
+        if nodes.len() > MOST_NODES {
+            let text = format!("has {} nodes, expected at most {MOST_NODES}", nodes.len());
+            self.wrong(CLUSTER_NODES.key, text);
         }
         if self.is_inconclusive(CLUSTER_NODES.key) || self.is_inconclusive(NODE_NAME.key) {
             nodes.entry(node.clone()).or_insert_with(|| node.to_string());

@@ -270,3 +270,32 @@ fn f02_what_is_told_is_confirmed_or_denied_only_by_a_majority() {
         assert_eq!(tally.ceiling(Epoch(2)), ceiling, "{what}");
     }
 }
+
+/// Rule 10: a node stops the etcd of a cluster that was replaced. One copy alone does not say so.
+#[test]
+fn e_what_an_epoch_has_replaced_is_what_most_copies_name() {
+    let with = |former: &[u64]| Genesis {
+        former: former.iter().copied().map(ClusterId).collect(),
+        ..genesis_of(3, "c")
+    };
+    let (honest, lie) = (with(&[1, 2]), with(&[1, 2, 99]));
+    let ids = |ids: &[u64]| ids.iter().copied().map(ClusterId).collect::<BTreeSet<_>>();
+    let of = |copies: &[&Genesis], stored: Option<&Genesis>| {
+        let reports: Vec<ElectorReport> = copies.iter().map(|copy| report(Some(copy), &[], true)).collect();
+        tally(&reports, stored, 3).replaced_by(&honest)
+    };
+    assert_eq!(of(&[&lie, &honest, &honest], None), ids(&[1, 2]));
+    assert_eq!(of(&[&lie, &honest], None), ids(&[1, 2]));
+    assert_eq!(of(&[&lie], None), ids(&[]), "one copy alone");
+    assert_eq!(of(&[&lie], Some(&honest)), ids(&[1, 2]));
+    // An elector that has accepted it and does not know that it was chosen has a copy too.
+    let accepted = report(None, &[&honest], true);
+    let reports = [report(Some(&lie), &[], true), accepted];
+    assert_eq!(tally(&reports, None, 3).replaced_by(&honest), ids(&[1, 2]));
+    // A copy of another value is none.
+    let other = Genesis {
+        token: "prod-3-other".to_owned(),
+        ..lie.clone()
+    };
+    assert_eq!(of(&[&lie, &other], None), ids(&[]));
+}

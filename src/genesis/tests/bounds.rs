@@ -97,3 +97,84 @@ fn f02_an_elector_takes_no_epoch_beyond_bounds_and_no_malformed_genesis() {
     );
     assert_eq!(world.electors[0], before);
 }
+
+/// A peer proposes in ever more epochs, with the largest values that it can send. The elector's memory stays
+/// readable, and the elector votes in the next epochs as before.
+#[test]
+fn h_no_peer_fills_an_electors_memory() {
+    let mut world = World::new(3);
+    let first = world.choose();
+    on_learn(&mut world.electors[0], &first).unwrap();
+    let named = |epoch: u64, url: &str| {
+        let token = format!("c-{epoch}-x");
+        let members: BTreeMap<NodeName, Vec<String>> = first
+            .members
+            .keys()
+            .map(|node| (node.clone(), vec![url.to_owned()]))
+            .collect();
+        Genesis {
+            epoch: Epoch(epoch),
+            cluster_id: cluster_id_of(&members, &token),
+            token,
+            members,
+            ..first.clone()
+        }
+    };
+    let accept = |genesis: Genesis| Accept {
+        ballot: Ballot {
+            round: 9,
+            node: name(1),
+        },
+        genesis,
+        electorate_digest: "d".into(),
+    };
+    let electorate = world.electorate[0].clone();
+    let long = format!("http://{}:2380", "x".repeat(2_600));
+    for epoch in (10..1000).rev() {
+        on_accept(&mut world.electors[0], &electorate, &accept(named(epoch, &long)));
+    }
+    let record = &mut world.electors[0];
+    assert_eq!(record.votes.len(), 8, "{:?}", record.votes.keys());
+    assert!(serde_json::to_vec_pretty(&*record).unwrap().len() < 8 * 24 * 1024);
+    let larger = format!("http://{}:2380", "x".repeat(2_800));
+    let answer = on_accept(record, &electorate, &accept(named(2, &larger)));
+    assert!(
+        matches!(answer, AcceptReply::Refused(Refusal::Invalid { .. })),
+        "{answer:?}"
+    );
+    for epoch in 2..10 {
+        let answer = on_accept(record, &electorate, &accept(named(epoch, "http://n1:2380")));
+        assert!(
+            matches!(answer, AcceptReply::Accepted { .. }),
+            "epoch {epoch}: {answer:?}"
+        );
+    }
+}
+
+/// A peer reports memories of nodes that are no electors. They fill nothing, and no majority has forgotten.
+#[test]
+fn h_a_reply_names_only_electors() {
+    let mut world = World::new(3);
+    let message = Enquire {
+        from: name(0),
+        incarnation: world.electors[0].incarnation.clone(),
+        electorate_digest: "d".into(),
+    };
+    let mut replies = Vec::new();
+    for i in 1..3 {
+        replies.push(on_enquire(&mut world.electors[i], &world.electorate[i].clone(), &message).unwrap());
+    }
+    replies[0].superseded = (10..20).map(name).collect();
+    replies[0].incarnations = (10..20).map(|i| (name(i), incarnation(i))).collect();
+    let electorate = world.electorate[0].clone();
+    let record = &mut world.electors[0];
+    absorb(record, &electorate, &replies, &BTreeSet::new(), false).unwrap();
+    assert!(record.eligible);
+    assert!(
+        record.superseded.is_empty()
+            && record
+                .incarnations
+                .keys()
+                .all(|node| electorate.names.contains(node))
+    );
+}

@@ -104,3 +104,29 @@ fn a_change_of_the_electorate_needs_both_majorities() {
     // must answer.
     assert_eq!(reached, 16 + 3 * 9 + 3);
 }
+
+/// An elector has accepted the value of a round that ended in the middle. The round that opens the epoch repeats
+/// the value, and says itself when that is: an order is answered by its time.
+#[test]
+fn a_value_that_is_repeated_has_the_time_of_the_round_that_opens_it() {
+    let mut world = World::new(3);
+    let before = world.choose();
+    let now = UnixMs(before.created.0 + 60_000);
+    let token = "c-1-later".to_owned();
+    let candidate = Genesis {
+        cluster_id: cluster_id_of(&before.members, &token),
+        token,
+        created: now,
+        ..before.clone()
+    };
+    let ballot = |round| Ballot { round, node: name(1) };
+    let mut round = Round::new(ballot(9), "d".into(), candidate, None);
+    let promise = PrepareReply::Promise {
+        incarnation: incarnation(1),
+        accepted: Some(Box::new((ballot(4), before.clone()))),
+    };
+    round.on_prepare_reply(&name(0), promise);
+    let value = round.value();
+    assert!(value.same_value(&before), "{value:?}");
+    assert_eq!(value.created, now);
+}

@@ -194,6 +194,55 @@ fn f02_a_new_memory_says_up_to_which_epoch_its_former_one_may_have_voted() {
     assert_eq!(all.may_have_voted, Epoch(0), "it is open now");
     on_learn(&mut vouched, &first).unwrap();
     assert_eq!(vouched.may_have_voted, Epoch(2));
+
+    // It asks again, and that vote counts no more once all others answer that they have voted for nothing.
+    let again = |replies: &[EnquireReply]| {
+        let mut record = vouched.clone();
+        let nobody = BTreeSet::new();
+        absorb(&mut record, &world.electorate[0], replies, &nobody, true).unwrap();
+        record.may_have_voted
+    };
+    assert_eq!(again(&replies), Epoch(0));
+    assert_eq!(again(&replies[..1]), Epoch(2), "n3 has not answered");
+    let with = |change: &dyn Fn(&mut EnquireReply)| {
+        let mut replies = replies.clone();
+        change(&mut replies[1]);
+        again(&replies)
+    };
+    let ballot = Ballot {
+        round: 9,
+        node: name(2),
+    };
+    let second = Genesis {
+        epoch: Epoch(2),
+        ..first.clone()
+    };
+    let accepted = EpochVotes {
+        promised: Some(ballot.clone()),
+        accepted: Some((ballot.clone(), second)),
+    };
+    let promised = EpochVotes {
+        promised: Some(ballot),
+        accepted: None,
+    };
+    assert_eq!(
+        with(&|n3| drop(n3.votes.insert(Epoch(2), accepted.clone()))),
+        Epoch(2)
+    );
+    assert_eq!(
+        with(&|n3| drop(n3.votes.insert(Epoch(2), promised.clone()))),
+        Epoch(0)
+    );
+    assert_eq!(
+        with(&|n3| n3.may_have_voted = Epoch(2)),
+        Epoch(2),
+        "n3 has lost its memory too"
+    );
+    assert_eq!(
+        with(&|n3| n3.incarnation = incarnation(0)),
+        Epoch(2),
+        "an answer of a former memory"
+    );
 }
 
 /// The clock of n3 was set back before its agent was reinstalled.

@@ -344,3 +344,24 @@ fn c15_hosts_with_other_names_do_nothing_by_themselves_and_say_why() {
     assert!(reason.text.contains("belongs to a, b and c"), "{}", reason.text);
     assert!(!has(&lost_site(0), "other-electorate"));
 }
+
+/// The agent of n1 was reinstalled while n3 was silent, and the store has vouched for its new memory. Its former vote
+/// holds orders back until n3 answers that there was none.
+#[test]
+fn a_former_vote_is_asked_about_again_when_all_answer() {
+    let mut obs = healthy(0);
+    obs.elector.may_have_voted = Epoch(2);
+    obs.me.voted = Epoch(2);
+    assert_eq!(action(&obs), Some("enquire"));
+    let never = |what: &str, change: fn(&mut Observation)| {
+        let mut obs = obs.clone();
+        change(&mut obs);
+        assert_ne!(action(&obs), Some("enquire"), "{what}");
+    };
+    never("n3 is silent", |obs| silence(obs, 2));
+    never("n3 has voted", |obs| peer(obs, 2).voted = Epoch(2));
+    never("n3 knows a later epoch", |obs| {
+        peer(obs, 2).newest_epoch = Epoch(2);
+    });
+    never("that epoch is open", |obs| obs.newest_epoch = Epoch(2));
+}

@@ -175,6 +175,7 @@ fn fresh(me: usize, nodes: usize, size: usize) -> Observation {
             eligible: true,
             enquired: (0..nodes).map(name).collect(),
             superseded: BTreeSet::new(),
+            may_have_voted: Epoch(0),
             highest_round: 0,
             accepted: None,
             hearsay: false,

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::config::Settings;
-use crate::model::{Assignment, Epoch, Generation, TlsFiles, Transport, is_etcd_variable};
+use crate::model::{
+    Assignment, Epoch, Generation, MOST_NODES, TOKEN_BYTES, TlsFiles, Transport, is_etcd_variable,
+};
 use crate::unit::roots::roots_own;
 
-const MAX_MEMBERS: usize = 64;
 const MAX_VALUE_BYTES: usize = 16 << 10;
 
 /// Checks an assignment against the configuration.
@@ -45,7 +46,7 @@ pub fn check(assignment: &Assignment, settings: &Settings) -> Result<(), String>
         .token
         .bytes()
         .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'));
-    if assignment.token.is_empty() || assignment.token.len() > 256 || !token_ok {
+    if assignment.token.is_empty() || assignment.token.len() > TOKEN_BYTES || !token_ok {
         return refuse(format!(
             "its token {:?} is not of a-z A-Z 0-9 . _ -",
             assignment.token
@@ -54,8 +55,8 @@ pub fn check(assignment: &Assignment, settings: &Settings) -> Result<(), String>
     if !assignment.initial_cluster.contains_key(&assignment.node) {
         return refuse("its initial cluster does not name this node".to_owned());
     }
-    if assignment.initial_cluster.len() > MAX_MEMBERS {
-        return refuse(format!("its initial cluster has more than {MAX_MEMBERS} members"));
+    if assignment.initial_cluster.len() > MOST_NODES {
+        return refuse(format!("its initial cluster has more than {MOST_NODES} members"));
     }
     for url in assignment.initial_cluster.values().flatten() {
         if !is_url(url) {
