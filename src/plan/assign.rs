@@ -6,7 +6,7 @@ use super::context::Context;
 use super::founder::founder;
 use super::invitation::{invitations, linearizable_lists};
 use super::joiner::{joiner, own_member};
-use super::{electors, spares, transport, version};
+use super::{electors, spares, transport, unseen_start, version};
 use crate::model::{
     Action, ActiveState, Assignment, DataState, EtcdStatus, Fact, Genesis, InitialState, Origin, ReasonCode,
     Role,
@@ -88,7 +88,7 @@ fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> 
         .is_some_and(|e| assignment.is_of(e.cluster_id, e.member_id));
     let digest = cx.spec.settings_digest();
     let mut wanted = assignment.clone();
-    let heard = !mutant!(FounderForgets) && has_published(cx, assignment);
+    let heard = unseen_start::is_confirmed(cx, assignment);
     if !assignment.started && (runs || heard) {
         cx.because(
             ReasonCode::StartedOnce,
@@ -123,16 +123,6 @@ fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> 
     }
     wanted.generation = cx.next_generation();
     Some(wanted)
-}
-
-/// True if some member list has client URLs of this member. A member publishes them at its first start,
-/// perhaps while no agent was running to see it.
-fn has_published(cx: &Context<'_>, assignment: &Assignment) -> bool {
-    let lists = cx.known_peers().filter_map(|(_, status)| status.members.known());
-    lists
-        .filter(|list| list.cluster_id == assignment.cluster_id)
-        .filter_map(|list| list.get(assignment.member_id))
-        .any(|member| !member.client_urls.is_empty())
 }
 
 /// The assignment to the new member, after this node's member was removed and the node was added again.

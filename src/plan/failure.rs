@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::context::{Context, names};
+use super::orders;
 use crate::model::{
     ActiveState, AssignmentSummary, DataState, EtcdStatus, Fact, Genesis, Member, MemberId, MemberList,
     NodeName, NodeStatus, Origin, ReasonCode, Removal, SteadyMs, member_id_of,
@@ -27,8 +28,10 @@ pub(super) struct Failing<'a> {
 
 /// Updates the memory of which members are out of reach, cannot run or were never started. Only the
 /// coordinator keeps this memory: another node starts with an empty one when it becomes the coordinator.
+/// A pause is no evidence: agents start no etcd meanwhile, and hosts are down for maintenance. After `resume`
+/// each member has all of its grace.
 pub(super) fn note(cx: &mut Context<'_>) {
-    if !cx.is_coordinator() {
+    if !cx.is_coordinator() || orders::paused(cx).is_some() {
         for since in [
             &mut cx.memory.dead_since,
             &mut cx.memory.broken_since,
@@ -141,13 +144,14 @@ fn is_stuck(assigned: &AssignmentSummary, member: &Member, status: &NodeStatus, 
     assigned.member_id == member.id && !restored && unusable
 }
 
-/// True if the assignment is this member's and the member has run. A founder has its name in the list before
-/// its first start. A member that joined later publishes its name when it starts, perhaps while no agent was
-/// there to note it.
+/// True if the assignment is this member's and the member has run, perhaps while no agent was there to note it. Each
+/// member publishes its client URLs when it starts, and one that joined later its name. A founder has its name in the
+/// list before.
 pub(super) fn has_started(assigned: &AssignmentSummary, member: &Member, genesis: &Genesis) -> bool {
     let founder = |urls: &Vec<String>| member_id_of(urls, &genesis.token) == member.id;
     let joined = || !member.name.is_empty() && !genesis.members.values().any(founder);
-    assigned.member_id == member.id && (assigned.started_once || joined())
+    let published = !member.client_urls.is_empty();
+    assigned.member_id == member.id && (assigned.started_once || published || joined())
 }
 
 /// True when a data directory, as its owner saw it, cannot hold this epoch's data any more.

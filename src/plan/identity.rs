@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::context::Context;
+use super::orders::is_out;
 use crate::model::{
     Action, ActionKind, Genesis, Incarnation, MemberList, NodeName, ReasonCode, are_tls, same_endpoint,
 };
@@ -65,16 +66,21 @@ fn two_members(cx: &mut Context<'_>, list: &MemberList) -> bool {
     false
 }
 
-/// Reports two agents with the same memory: a state directory was copied, perhaps with a machine image.
+/// Reports two agents with the same memory: a state directory was copied, perhaps with a machine image. What a node
+/// that was ordered out says of itself does not count (rule 10).
 fn two_agents(cx: &mut Context<'_>) -> bool {
     let mut first: BTreeMap<&Incarnation, &NodeName> = BTreeMap::new();
     for (node, status) in cx.known_nodes() {
+        if is_out(cx, node) {
+            continue;
+        }
         if let Some(other) = first.insert(&status.incarnation, node) {
             cx.halt(
                 ReasonCode::DuplicateNode,
                 format!(
                     "{other} and {node} have the same memory ({}): one was copied from the other; stop the agent on \
-                     the copy, delete all files in /var/lib/etcd-agent/state there, start it again",
+                     the copy, delete all files in /var/lib/etcd-agent/state there, start it again. For one that you do \
+                     not trust: `etcd-agent member remove NODE`",
                     status.incarnation
                 ),
             );

@@ -72,6 +72,7 @@ mod transport_list;
 mod transport_step;
 mod under_way;
 mod unfinished;
+mod unseen_start;
 mod upgrade;
 mod verify;
 mod version;

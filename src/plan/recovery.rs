@@ -162,6 +162,8 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
     let mut action = propose(cx, epoch, Origin::Backup(backup), members, gone)?;
     if let Action::Propose { genesis, .. } = &mut action {
         genesis.etcd = with;
+        // The wall clock may have been set back since the order.
+        genesis.created = genesis.created.max(at);
     }
     Some(action)
 }

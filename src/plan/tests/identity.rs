@@ -38,6 +38,9 @@ fn two_agents_with_one_memory_stop_all_changes() {
         text.contains("delete all files in /var/lib/etcd-agent/state"),
         "{text}"
     );
+    // Rule 10: n3 may lie. What a node that was ordered out says halts nothing.
+    obs.me.steering.directives.out.insert(name(2));
+    assert!(!has(&obs, "duplicate-node"));
 }
 
 #[test]

@@ -258,3 +258,53 @@ fn c03_a_founder_that_does_not_start_is_replaced_like_a_broken_member() {
         Some(Action::RemoveMember { .. })
     ));
 }
+
+/// Agents start no etcd during a pause, and hosts are down for maintenance. After `resume` members have all of
+/// their grace.
+#[test]
+fn a_pause_is_no_evidence_against_a_member() {
+    let broken = third_never_started();
+    let mut dead = cluster(4, 3, 3);
+    super::joining::vanish(&mut dead, 2);
+    for obs in [broken, dead] {
+        let mut paused = obs.clone();
+        super::steering::pause(&mut paused);
+        let mut memory = plan(&paused, &Memory::default()).memory;
+        memory.coordinates = Some((RaftTerm(2), SteadyMs(0)));
+        paused.steady = SteadyMs(obs.steady.0 + 900_000);
+        let memory = plan(&paused, &memory).memory;
+        let mut resumed = obs.clone();
+        resumed.steady = paused.steady;
+        let decision = plan(&resumed, &memory);
+        assert!(
+            !matches!(decision.action, Some(Action::RemoveMember { .. })),
+            "{decision:?}"
+        );
+        resumed.steady = SteadyMs(resumed.steady.0 + 300_000);
+        let decision = plan(&resumed, &decision.memory);
+        assert!(
+            matches!(decision.action, Some(Action::RemoveMember { .. })),
+            "{decision:?}"
+        );
+    }
+}
+
+/// n3 has started, its agent died before it recorded that, and its data is lost since. n3 believes no single peer. n1
+/// has n3's client URLs from its own etcd, to which only n3's etcd can have published them.
+#[test]
+fn s48_a_founder_that_etcd_has_seen_start_is_replaced_without_its_own_word() {
+    let gone = |obs: &Observation| {
+        let action = decide(obs).action;
+        matches!(action, Some(Action::RemoveMember { node, why: Removal::Gone, .. }) if node == name(2))
+    };
+    let mut obs = third_never_started();
+    assert!(!gone(&obs));
+    if let Fact::Known(list) = &mut obs.me.members {
+        let third = list
+            .members
+            .iter_mut()
+            .find(|member| member.client_urls.is_empty());
+        third.unwrap().client_urls = vec!["https://n3:2379".into()];
+    }
+    assert!(gone(&obs), "{:?}", decide(&obs));
+}
