@@ -21,6 +21,10 @@ const MIN_TICK: Duration = Duration::from_millis(5);
 /// How long the first tick waits for peers that do not answer. Each call times out earlier.
 const FIRST_LOOK: Duration = Duration::from_secs(5);
 
+/// The longest that an action may take before it counts as hanging. Each call in it has a deadline of its own; the
+/// longest, an inspection that reads all of a database, has 150 s.
+const ACTION: Duration = Duration::from_mins(5);
+
 /// The delay after the same action, decided once or several times in a row.
 const REPEAT_BACKOFF: Backoff = Backoff::new(MIN_TICK, Duration::from_secs(5));
 
@@ -79,7 +83,8 @@ impl Agent {
         let kind = action.kind();
         let name = kind.as_str();
         let (begun, at) = (self.ports.clock.steady(), self.ports.clock.now());
-        let result = execute::execute(self, action).await;
+        let doing = Box::pin(execute::execute(self, action));
+        let result = watchdog::feed_during(ACTION, doing).await;
         let goes_on = action.begins_a_job();
         self.counters.action(
             name,

@@ -19,8 +19,6 @@ use super::watchdog;
 
 /// The pause after a failure. It doubles with each further one, up to the interval.
 const AGAIN: Duration = Duration::from_secs(5);
-/// The watchdog is fed this often while there is nothing to do.
-const BEAT: Duration = Duration::from_secs(10);
 /// Timeout of removing and of copying. They take longer only if something hangs. The next round continues
 /// with the rest.
 const ROUND: Duration = Duration::from_hours(6);
@@ -268,26 +266,16 @@ async fn rest(clock: &dyn Clock, pause: Duration) {
         if left.is_zero() {
             return;
         }
-        tokio::time::sleep(left.min(BEAT)).await;
+        tokio::time::sleep(left.min(watchdog::BEAT)).await;
     }
 }
 
 /// Waits for work that reports no progress, up to a bound, and feeds the watchdog meanwhile.
 async fn alive(failed: &str, work: impl Future<Output = PortResult<()>>) -> PortResult<()> {
-    let beats = async {
-        let mut beat = tokio::time::interval(BEAT);
-        loop {
-            beat.tick().await;
-            watchdog::feed();
-        }
-    };
     let told = |why: &dyn std::fmt::Display| PortError::Retryable(format!("{failed}: {why}"));
-    tokio::select! {
-        done = tokio::time::timeout(ROUND, work) => match done {
-            Ok(done) => done.map_err(|error| told(&error)),
-            Err(_) => Err(told(&format!("not done within {} h", ROUND.as_secs() / 3600))),
-        },
-        never = beats => never,
+    match watchdog::feed_during(ROUND, tokio::time::timeout(ROUND, work)).await {
+        Ok(done) => done.map_err(|error| told(&error)),
+        Err(_) => Err(told(&format!("not done within {} h", ROUND.as_secs() / 3600))),
     }
 }
 

@@ -1,6 +1,12 @@
 //! Notifies systemd: readiness, a status line, and a watchdog that is fed by the loop.
 
+use std::time::Duration;
+
 use sd_notify::NotifyState;
+use tokio::time::{Instant, sleep};
+
+/// How often the watchdog is fed. systemd waits longer (`WatchdogSec=` of the units).
+pub(super) const BEAT: Duration = Duration::from_secs(10);
 
 fn notify(states: &[NotifyState<'_>]) {
     // Fails when the agent does not run under systemd.
@@ -32,7 +38,55 @@ pub(super) fn feed() {
     notify(&[NotifyState::Watchdog]);
 }
 
+/// Waits for `work` and feeds the watchdog meanwhile, for at most `longest`. Work that takes longer hangs: systemd
+/// then ends the agent.
+pub(super) async fn feed_during<T>(longest: Duration, work: impl Future<Output = T>) -> T {
+    beat_during(BEAT, longest, feed, work).await
+}
+
+async fn beat_during<T>(
+    every: Duration,
+    longest: Duration,
+    beat: impl Fn(),
+    work: impl Future<Output = T>,
+) -> T {
+    let hangs_at = Instant::now() + longest;
+    let beats = async {
+        while Instant::now() < hangs_at {
+            beat();
+            sleep(every).await;
+        }
+        std::future::pending().await
+    };
+    tokio::select! {
+        biased;
+        done = work => done,
+        never = beats => never,
+    }
+}
+
 /// `STOPPING=1`.
 pub(super) fn stopping() {
     notify(&[NotifyState::Stopping]);
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use tokio::sync::watch;
+
+    use super::*;
+
+    /// An inspection of a large database may take longer than `WatchdogSec=60`. An action that hangs is not kept
+    /// alive for ever.
+    #[tokio::test]
+    async fn the_watchdog_is_fed_during_long_work_and_not_for_ever() {
+        let every = Duration::from_millis(1);
+        let (beats, mut seen) = watch::channel(0);
+        let beat = || beats.send_modify(|beats| *beats += 1);
+        let work = async { seen.wait_for(|beats| *beats == 5).await.is_ok() };
+        assert!(beat_during(every, Duration::from_hours(1), beat, work).await);
+        beat_during(every, Duration::ZERO, beat, sleep(every * 20)).await;
+        assert_eq!(*beats.borrow(), 5, "work beyond its bound hangs");
+    }
 }

@@ -242,7 +242,7 @@ mod tests {
     use crate::paths::Paths;
     use crate::ports::Inspection;
 
-    /// The staging of a restore may take an hour, and the loop feeds its watchdog only between its actions.
+    /// The staging of a restore may take an hour, and the loop decides nothing else while it waits.
     #[tokio::test]
     async fn c09e_the_loop_does_not_wait_for_a_oneshot_that_lasts() {
         let dir = tempfile::tempdir().unwrap();

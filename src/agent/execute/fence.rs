@@ -17,7 +17,7 @@ use crate::ports::{PortError, PortResult};
 /// other, and a busy cluster continues to write meanwhile.
 pub(crate) const CAUGHT_UP_ENTRIES: u64 = 5000;
 /// The longest that the loop waits for the store before it decides again.
-const ASK_STORE: Duration = Duration::from_secs(30);
+pub(crate) const ASK_STORE: Duration = Duration::from_secs(30);
 
 pub(crate) fn stale(why: impl std::fmt::Display) -> PortError {
     PortError::Retryable(format!("not done: {why}"))

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
+use tokio::time::timeout;
 
 use crate::backup::{Recorded, record_epoch};
 use crate::genesis::{Electorate, Outcome, Round, absorb, explain, hear_of, on_accept, on_prepare, renew};
@@ -13,10 +14,10 @@ use crate::model::{
     PrepareReply,
 };
 use crate::plan::with_other_stores;
-use crate::ports::{Peers, PortError, PortResult};
+use crate::ports::{ObjectStore, Peers, PortError, PortResult};
 
 use crate::agent::Agent;
-use crate::agent::execute::fence::fence_quarantine;
+use crate::agent::execute::fence::{ASK_STORE, fence_quarantine};
 
 /// The next round exceeds the last one by at most this, whatever promised round an elector reports.
 const STEP: u64 = 1 << 20;
@@ -171,8 +172,7 @@ pub(crate) async fn propose(
     // only once it is recorded there.
     if agent.spec.store_shared
         && let Some(store) = &agent.ports.store
-        && let Recorded::Exists(recorded) =
-            record_epoch(store.as_ref(), &agent.spec.cluster, &genesis).await?
+        && let Recorded::Exists(recorded) = record_within(agent, store.as_ref(), &genesis).await?
     {
         // Any client with write access to the store can put a record there, so it stops no etcd. The next
         // attempt reads the store first and opens a later epoch.
@@ -185,6 +185,19 @@ pub(crate) async fn propose(
     learn(agent, &genesis)?;
     spread(agent, &genesis);
     Ok(())
+}
+
+/// Records the epoch in the store. A store that is slow to answer may have recorded it: the next round repeats the
+/// value that the electors have accepted, and finds it there.
+async fn record_within(agent: &Agent, store: &dyn ObjectStore, genesis: &Genesis) -> PortResult<Recorded> {
+    let recording = record_epoch(store, &agent.spec.cluster, genesis);
+    timeout(ASK_STORE, recording).await.unwrap_or_else(|_| {
+        Err(PortError::OutcomeUnknown(format!(
+            "the store did not answer within {} s whether it has recorded epoch {}",
+            ASK_STORE.as_secs(),
+            genesis.epoch
+        )))
+    })
 }
 
 /// An elector reported that the epoch is open already. The other electors are asked before the node acts on

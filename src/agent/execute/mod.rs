@@ -33,7 +33,7 @@ const APPLY: Duration = Duration::from_secs(30);
 const DATA: Duration = Duration::from_secs(30);
 /// Timeout of an inspection that reads the data because etcd says that it is damaged, or the log for keys of v2.
 const READING: Duration = Duration::from_secs(150);
-/// Timeout of a stop: the drop-in gives etcd as long, and the loop must feed its watchdog.
+/// Timeout of a stop: the drop-in gives etcd as long.
 const STOP: Duration = Duration::from_secs(30);
 
 /// Carries out `action`.
