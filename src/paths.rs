@@ -143,6 +143,10 @@ impl Paths {
     pub fn stopped_by_agent(&self) -> PathBuf {
         self.run().join("stopped-by-agent")
     }
+    /// The marker that an operator stopped `etcd.service` last in this boot.
+    pub fn stopped_by_operator(&self) -> PathBuf {
+        self.run().join("stopped-by-operator")
+    }
     /// The admin socket: 0660, group etcd-agent.
     pub fn admin_socket(&self) -> PathBuf {
         self.run().join("agent.sock")

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::loaded::Fingerprint;
 use crate::model::InForce;
 
 /// The content of [`crate::paths::Paths::apply_result`].
@@ -9,8 +10,9 @@ use crate::model::InForce;
 pub struct ApplyResult {
     /// What was read back; `None` when nothing was written.
     pub in_force: Option<InForce>,
-    /// [`super::loaded::LoadedUnit::fingerprint`] when it was read back.
-    pub fingerprint: String,
+    /// `etcd.service` when it was read back.
+    #[serde(default)]
+    pub loaded: Fingerprint,
     /// Notes for the operator.
     pub notes: Vec<String>,
     /// Why it was refused, one line.

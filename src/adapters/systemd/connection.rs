@@ -1,7 +1,7 @@
 //! The connection to systemd, and the jobs that are queued over it.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use tokio::sync::broadcast::error::RecvError;
@@ -36,6 +36,8 @@ pub struct Systemd {
     /// The unit as loaded, and the count of reloads at which it was read.
     pub(super) loaded: Mutex<Option<(u64, crate::unit::loaded::LoadedUnit)>>,
     pub(super) serial: AtomicU64,
+    /// Whether the files that this user may not look at were already logged.
+    pub(super) hidden_logged: AtomicBool,
 }
 
 impl Systemd {
@@ -50,6 +52,7 @@ impl Systemd {
             proving: Mutex::new(()),
             loaded: Mutex::new(None),
             serial: AtomicU64::new(0),
+            hidden_logged: AtomicBool::new(false),
         }
     }
 
@@ -115,7 +118,7 @@ impl Systemd {
     }
 
     /// The lock that allows to run a oneshot. Does not wait for a long oneshot, such as the staging of a
-    /// restore: the loop tries again later, and feeds its watchdog meanwhile.
+    /// restore: the loop tries again later, and decides other things meanwhile.
     pub(super) async fn one(&self, what: &str) -> PortResult<MutexGuard<'_, ()>> {
         timeout(ONE_WITHIN, self.oneshot.lock()).await.map_err(|_| {
             PortError::Retryable(format!(

@@ -71,9 +71,6 @@ impl Live {
             .cache_properties(CacheProperties::No)
             .build()
             .await?;
-        // systemd forgets the timestamps of an unreferenced unit. If this connection may not reference the
-        // unit, the agent accepts that.
-        let _ = unit.reference().await;
         Ok(Self {
             connection,
             manager,
@@ -81,6 +78,13 @@ impl Live {
             service,
             path,
         })
+    }
+
+    /// Keeps systemd from unloading the unit while this connection lives. systemd forgets the timestamps of a unit
+    /// that is down and not enabled, and with them that an operator has stopped it (`Unit.Ref` in
+    /// org.freedesktop.systemd1(5)).
+    pub(super) async fn keep_loaded(&self) -> zbus::Result<()> {
+        self.unit.reference().await
     }
 
     /// logind, over the same connection.

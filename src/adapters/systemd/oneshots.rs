@@ -13,6 +13,7 @@ use crate::model::{Fact, InForce};
 use crate::ports::{DataReport, DataRequest, PortError, PortResult, RestoreReport, VerifyRestoreRequest};
 use crate::unit::HeldBy;
 use crate::unit::data::{ReportFile, RequestFile};
+use crate::unit::loaded::Fingerprint;
 use crate::unit::result::ApplyResult;
 use crate::unit::{boot, files, verify};
 
@@ -63,14 +64,29 @@ pub(super) async fn in_force(systemd: &Systemd) -> Fact<InForce> {
         return Fact::Absent;
     };
     match current(systemd).await {
-        Ok(Some(fingerprint)) if fingerprint == result.fingerprint => Fact::Known(in_force),
+        Ok(Some(now)) if result.loaded.is_still(&now) => {
+            warn_of_hidden(systemd, &now);
+            Fact::Known(in_force)
+        }
         Ok(_) => Fact::Absent,
         Err(error) => Fact::Unreachable(error.to_string()),
     }
 }
 
+/// Logs once which files the agent cannot follow.
+fn warn_of_hidden(systemd: &Systemd, now: &Fingerprint) {
+    let hidden: Vec<&str> = now.hidden().collect();
+    if !hidden.is_empty() && !systemd.hidden_logged.swap(true, Ordering::Relaxed) {
+        tracing::warn!(
+            "the user etcd-agent may not look at {}: the agent notices changes there only when it writes etcd's settings \
+             next; let others enter the directories (chmod o+x)",
+            hidden.join(", ")
+        );
+    }
+}
+
 /// The current fingerprint; `None` if systemd has not read the files on disk.
-async fn current(systemd: &Systemd) -> PortResult<Option<String>> {
+async fn current(systemd: &Systemd) -> PortResult<Option<Fingerprint>> {
     let what = "read etcd.service";
     let live = systemd.live(what).await?;
     let failed = |error: zbus::Error| port_error(what, Ask::Read, &error);

@@ -26,30 +26,16 @@ pub(super) struct RawState {
 const CLD_EXITED: i32 = 1;
 
 impl RawState {
-    /// Interprets the properties. `stopped` is the activation that the agent itself asked to stop.
-    ///
-    /// A unit is held if it was up in this boot and is down without a failure, unless the agent requested the
-    /// stop or the process ended by itself. A process ends by itself without a failure in two cases: an etcd
-    /// that was removed from its cluster exits with 0, and an etcd that gets SIGTERM from a sender other than
-    /// systemd ends by that signal, which systemd counts as a success.
-    pub(super) fn state(&self, stopped: Option<u64>) -> UnitState {
-        let active = match self.active.as_str() {
-            "active" => ActiveState::Active,
-            "reloading" | "refreshing" => ActiveState::Reloading,
-            "failed" => ActiveState::Failed,
-            "activating" => ActiveState::Activating,
-            "deactivating" => ActiveState::Deactivating,
-            "maintenance" => ActiveState::Maintenance,
-            _ => ActiveState::Inactive,
+    /// Interprets the properties. `stopped` is the activation that the agent itself asked to stop, `was_held`
+    /// whether an operator held the unit when systemd last knew.
+    pub(super) fn state(&self, stopped: Option<u64>, was_held: bool) -> UnitState {
+        let stopped_by_a_person = if self.is_forgotten() {
+            was_held
+        } else {
+            self.is_held(stopped)
         };
-        let stopped_by_a_person = active == ActiveState::Inactive
-            && self.result == "success"
-            && self.inactive_exit != 0
-            && self.main_code != CLD_EXITED
-            && !self.ended_before_the_stop()
-            && stopped != Some(self.inactive_exit);
         UnitState {
-            active,
+            active: self.active_state(),
             sub: self.sub.clone(),
             result: self.result.clone(),
             main_pid: self.main_pid,
@@ -57,6 +43,37 @@ impl RawState {
             held: stopped_by_a_person || self.load == LoadState::Masked,
             ended_us: self.main_exit,
         }
+    }
+
+    fn active_state(&self) -> ActiveState {
+        match self.active.as_str() {
+            "active" => ActiveState::Active,
+            "reloading" | "refreshing" => ActiveState::Reloading,
+            "failed" => ActiveState::Failed,
+            "activating" => ActiveState::Activating,
+            "deactivating" => ActiveState::Deactivating,
+            "maintenance" => ActiveState::Maintenance,
+            _ => ActiveState::Inactive,
+        }
+    }
+
+    /// True if the unit is down, and systemd does not know that it ever was up in this boot. It never was, or
+    /// systemd has unloaded it since.
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.active_state() == ActiveState::Inactive && self.inactive_exit == 0
+    }
+
+    /// Whether a person has stopped the unit: it was up in this boot and is down without a failure, unless the
+    /// agent requested the stop or the process ended by itself. A process ends by itself without a failure in
+    /// two cases: an etcd that was removed from its cluster exits with 0, and an etcd that gets SIGTERM from a
+    /// sender other than systemd ends by that signal, which systemd counts as a success.
+    pub(super) fn is_held(&self, stopped: Option<u64>) -> bool {
+        self.active_state() == ActiveState::Inactive
+            && self.result == "success"
+            && self.inactive_exit != 0
+            && self.main_code != CLD_EXITED
+            && !self.ended_before_the_stop()
+            && stopped != Some(self.inactive_exit)
     }
 
     /// Whether the process ended before any stop began. A stop takes the unit out of `active` and then
@@ -162,7 +179,7 @@ mod tests {
             ),
         ];
         for (name, raw, stopped, held) in table {
-            assert_eq!(raw.state(stopped).held, held, "{name}");
+            assert_eq!(raw.state(stopped, false).held, held, "{name}");
         }
     }
 }

@@ -68,7 +68,7 @@ impl Shared {
     /// The unit's last known state, or why there is none.
     pub(super) fn state(&self) -> PortResult<UnitState> {
         let raw = self.raw.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        Ok(raw.state(marker::read(&self.paths)))
+        Ok(raw.state(marker::read(&self.paths), marker::is_held(&self.paths)))
     }
 
     fn set(&self, raw: PortResult<RawState>) {
@@ -95,8 +95,12 @@ impl Shared {
     }
 
     /// Removes the marker of a stop that this agent requested and that failed, perhaps in an earlier run of
-    /// the agent. The next stop is another user's.
+    /// the agent. The next stop is another user's. Records a stop of an operator, which systemd forgets when it
+    /// unloads the unit.
     fn settle(&self, raw: &RawState) {
+        if !raw.is_forgotten() {
+            marker::note_held(&self.paths, raw.is_held(marker::read(&self.paths)));
+        }
         let asking = self.asking.load(Ordering::SeqCst) > 0;
         if !asking && raw.stays_up() && marker::read(&self.paths) == Some(raw.inactive_exit) {
             marker::remove(&self.paths);
@@ -140,6 +144,11 @@ pub(super) async fn watch(shared: Arc<Shared>) {
 
 async fn session(shared: &Shared, failures: &mut u32) -> zbus::Result<()> {
     let live = Live::connect().await?;
+    if let Err(error) = live.keep_loaded().await {
+        tracing::warn!(
+            "systemd may unload etcd.service while it is down and disabled, and forget who stopped it: {error}"
+        );
+    }
     let (stream, owner) = live.listen().await?;
     shared.reloads.fetch_add(1, Ordering::Relaxed);
     // Reading messages never blocks, so that a burst of them does not delay a reply.
@@ -294,6 +303,45 @@ mod tests {
         for news in foreign {
             assert!(matches!(news, Change::Foreign(_)), "{news:?}");
         }
+    }
+
+    /// systemd unloads a unit that is down and not enabled as soon as nothing refers to it, for example while the
+    /// agent is restarted.
+    #[test]
+    fn i_an_operators_stop_is_remembered_when_systemd_has_forgotten_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = Paths::below(dir.path());
+        std::fs::create_dir_all(paths.run()).unwrap();
+        let shared = Shared::new(paths);
+        let stopped = RawState {
+            active: "inactive".into(),
+            result: "success".into(),
+            inactive_exit: 77,
+            ..RawState::default()
+        };
+        let forgotten = RawState {
+            inactive_exit: 0,
+            ..stopped.clone()
+        };
+        let up = RawState {
+            active: "active".into(),
+            inactive_exit: 88,
+            ..stopped.clone()
+        };
+        let held = |raw: &RawState| {
+            shared.settle(raw);
+            raw.state(marker::read(&shared.paths), marker::is_held(&shared.paths))
+                .held
+        };
+        assert!(!held(&forgotten), "never started in this boot");
+        assert!(held(&stopped));
+        assert!(held(&forgotten));
+        assert!(!held(&up), "an operator has started it");
+        assert!(!held(&forgotten), "it ended, and nobody had stopped it");
+        // A stop of the agent itself is none of an operator.
+        marker::write(&shared.paths, 77).unwrap();
+        assert!(!held(&stopped));
+        assert!(!held(&forgotten));
     }
 
     #[test]

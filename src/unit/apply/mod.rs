@@ -14,6 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use super::loaded::Fingerprint;
 use super::result::ApplyResult;
 use super::{DataDirs, files, settings};
 use crate::adapters::systemd::live::{ETCD, Live};
@@ -46,7 +47,7 @@ pub fn run(paths: &Paths) -> ExitCode {
             super::journal::say(&format!("etcd-agent apply: {why}"));
             let refused = ApplyResult {
                 in_force: None,
-                fingerprint: String::new(),
+                loaded: Fingerprint::default(),
                 notes: Vec::new(),
                 error: Some(why),
             };
@@ -219,7 +220,7 @@ async fn put_in_force(
             initial_state: assignment.initial_state,
             conflicts,
         }),
-        fingerprint,
+        loaded: fingerprint,
         notes: written.notes,
         error: None,
     })

@@ -1,7 +1,7 @@
 //! Whether a node may be stopped now, as drains and package hooks ask it. Called by a test that has three
 //! hosts.
 
-use crate::common::{SOON, agent};
+use crate::common::{SOON, agent, wait_reason};
 use etcd_agent_lab::{Host, Lab, wait_until};
 use serde_json::Value;
 
@@ -32,6 +32,25 @@ pub(crate) fn a_node_may_be_stopped_only_while_the_others_are_whole(lab: &Lab) {
     lab.heal_all().unwrap();
     lab.wait_healthy(3, SOON).unwrap();
     accepts(n1, "n3");
+}
+
+/// An operator stops a disabled etcd, for example to move its data. systemd unloads such a unit and forgets the stop
+/// as soon as nothing refers to the unit, at the latest while the agent is restarted.
+pub(crate) fn an_operators_stop_lasts(lab: &Lab) {
+    let n2 = lab.host(2).unwrap();
+    n2.systemctl(&["disable", "--now", "etcd"]).unwrap().ok().unwrap();
+    for _ in 0..2 {
+        wait_reason(n2, "stopped-by-operator");
+        n2.systemctl(&["restart", "etcd-agent"]).unwrap().ok().unwrap();
+        wait_reason(n2, "stopped-by-operator");
+        let state = n2.unit_property("etcd", "ActiveState").unwrap();
+        assert_eq!(state, "inactive", "the agent has started it");
+    }
+    let journal = n2.journalctl(&["-u", "etcd-agent"]).unwrap();
+    assert!(!journal.contains("systemd may unload"), "{journal}");
+    n2.systemctl(&["enable", "--now", "etcd"]).unwrap().ok().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    accepts(lab.host(1).unwrap(), "n3");
 }
 
 /// The raft leader has moved before its host stops etcd, and the shutdown does not wait longer than that.

@@ -10,7 +10,8 @@ use crate::common::{
 };
 use crate::reboots::hosts_reboot_one_at_a_time;
 use crate::stops::{
-    a_node_may_be_stopped_only_while_the_others_are_whole, the_leader_moves_before_its_host_shuts_down,
+    a_node_may_be_stopped_only_while_the_others_are_whole, an_operators_stop_lasts,
+    the_leader_moves_before_its_host_shuts_down,
 };
 use etcd_agent_lab::{Host, Lab, wait_until};
 
@@ -179,6 +180,7 @@ fn s45_a_rolling_restart_under_load_loses_nothing_and_the_leader_moves_where_it_
 fn a_member_goes_out_and_comes_in_again_on_an_operators_word() {
     let lab = formed("member", 3);
     a_node_may_be_stopped_only_while_the_others_are_whole(&lab);
+    an_operators_stop_lasts(&lab);
     the_leader_moves_before_its_host_shuts_down(&lab);
     hosts_reboot_one_at_a_time(&lab);
     let n1 = lab.host(1).unwrap();
