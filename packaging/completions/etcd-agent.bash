@@ -184,6 +184,9 @@ _etcd__agent() {
             etcd__agent__subcmd__config,help)
                 cmd="etcd__agent__subcmd__config__subcmd__help"
                 ;;
+            etcd__agent__subcmd__config,is-loaded)
+                cmd="etcd__agent__subcmd__config__subcmd__is__subcmd__loaded"
+                ;;
             etcd__agent__subcmd__config,show)
                 cmd="etcd__agent__subcmd__config__subcmd__show"
                 ;;
@@ -192,6 +195,9 @@ _etcd__agent() {
                 ;;
             etcd__agent__subcmd__config__subcmd__help,help)
                 cmd="etcd__agent__subcmd__config__subcmd__help__subcmd__help"
+                ;;
+            etcd__agent__subcmd__config__subcmd__help,is-loaded)
+                cmd="etcd__agent__subcmd__config__subcmd__help__subcmd__is__subcmd__loaded"
                 ;;
             etcd__agent__subcmd__config__subcmd__help,show)
                 cmd="etcd__agent__subcmd__config__subcmd__help__subcmd__show"
@@ -366,6 +372,9 @@ _etcd__agent() {
                 ;;
             etcd__agent__subcmd__help__subcmd__config,check)
                 cmd="etcd__agent__subcmd__help__subcmd__config__subcmd__check"
+                ;;
+            etcd__agent__subcmd__help__subcmd__config,is-loaded)
+                cmd="etcd__agent__subcmd__help__subcmd__config__subcmd__is__subcmd__loaded"
                 ;;
             etcd__agent__subcmd__help__subcmd__config,show)
                 cmd="etcd__agent__subcmd__help__subcmd__config__subcmd__show"
@@ -1129,7 +1138,7 @@ _etcd__agent() {
             return 0
             ;;
         etcd__agent__subcmd__config)
-            opts="-h --host --color --help check show help"
+            opts="-h --host --color --help check show is-loaded help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1177,7 +1186,7 @@ _etcd__agent() {
             return 0
             ;;
         etcd__agent__subcmd__config__subcmd__help)
-            opts="check show help"
+            opts="check show is-loaded help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1218,6 +1227,20 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        etcd__agent__subcmd__config__subcmd__help__subcmd__is__subcmd__loaded)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         etcd__agent__subcmd__config__subcmd__help__subcmd__show)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
@@ -1225,6 +1248,36 @@ _etcd__agent() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        etcd__agent__subcmd__config__subcmd__is__subcmd__loaded)
+            opts="-o -h --output --host --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                --host)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1923,7 +1976,7 @@ _etcd__agent() {
             return 0
             ;;
         etcd__agent__subcmd__help__subcmd__config)
-            opts="check show"
+            opts="check show is-loaded"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1937,6 +1990,20 @@ _etcd__agent() {
             return 0
             ;;
         etcd__agent__subcmd__help__subcmd__config__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        etcd__agent__subcmd__help__subcmd__config__subcmd__is__subcmd__loaded)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

@@ -566,14 +566,15 @@ complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand render" -l color -
 always\t'Always'
 never\t'Never'"
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand render" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and not __fish_seen_subcommand_from check show help" -l host -d 'Run the command on this node of the cluster instead, over ssh' -r
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and not __fish_seen_subcommand_from check show help" -l color -d 'Colour the output: by default on a terminal, unless `NO_COLOR` is set' -r -f -a "auto\t'On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and not __fish_seen_subcommand_from check show is-loaded help" -l host -d 'Run the command on this node of the cluster instead, over ssh' -r
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and not __fish_seen_subcommand_from check show is-loaded help" -l color -d 'Colour the output: by default on a terminal, unless `NO_COLOR` is set' -r -f -a "auto\t'On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`'
 always\t'Always'
 never\t'Never'"
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and not __fish_seen_subcommand_from check show help" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and not __fish_seen_subcommand_from check show help" -f -a "check" -d 'Check the configuration, or FILE as if it were already in place'
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and not __fish_seen_subcommand_from check show help" -f -a "show" -d 'Show every value in force and where it came from'
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and not __fish_seen_subcommand_from check show help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and not __fish_seen_subcommand_from check show is-loaded help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and not __fish_seen_subcommand_from check show is-loaded help" -f -a "check" -d 'Check the configuration, or FILE as if it were already in place'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and not __fish_seen_subcommand_from check show is-loaded help" -f -a "show" -d 'Show every value in force and where it came from'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and not __fish_seen_subcommand_from check show is-loaded help" -f -a "is-loaded" -d 'Say whether the agent works with the files on disk (exit code 0 yes, 1 no)'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and not __fish_seen_subcommand_from check show is-loaded help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish_seen_subcommand_from check" -l as -d 'Where FILE will be installed [default: /etc/etcd-agent/config.toml]' -r -F
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish_seen_subcommand_from check" -l host -d 'Run the command on this node of the cluster instead, over ssh' -r
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish_seen_subcommand_from check" -l color -d 'Colour the output: by default on a terminal, unless `NO_COLOR` is set' -r -f -a "auto\t'On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`'
@@ -589,8 +590,17 @@ complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish
 always\t'Always'
 never\t'Never'"
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish_seen_subcommand_from is-loaded" -s o -l output -d 'Output format' -r -f -a "table\t'For people'
+json\t'For programs'
+yaml\t'The same as YAML'"
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish_seen_subcommand_from is-loaded" -l host -d 'Run the command on this node of the cluster instead, over ssh' -r
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish_seen_subcommand_from is-loaded" -l color -d 'Colour the output: by default on a terminal, unless `NO_COLOR` is set' -r -f -a "auto\t'On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`'
+always\t'Always'
+never\t'Never'"
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish_seen_subcommand_from is-loaded" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "check" -d 'Check the configuration, or FILE as if it were already in place'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show every value in force and where it came from'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "is-loaded" -d 'Say whether the agent works with the files on disk (exit code 0 yes, 1 no)'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and not __fish_seen_subcommand_from run reload init discard-empty status plan ok-to-stop events pause resume move-leader restart defrag upgrade downgrade move reboot-lock log-level alarm member backup etcd-manager restore bootstrap epoch spec store render config help" -f -a "run" -d 'Run the daemon (etcd-agent.service does)'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and not __fish_seen_subcommand_from run reload init discard-empty status plan ok-to-stop events pause resume move-leader restart defrag upgrade downgrade move reboot-lock log-level alarm member backup etcd-manager restore bootstrap epoch spec store render config help" -f -a "reload" -d 'Make the agent reread its configuration'
@@ -644,3 +654,4 @@ complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_s
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_seen_subcommand_from store" -f -a "check" -d 'Test every permission that the agent needs in the configured store, and name the missing ones'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_seen_subcommand_from config" -f -a "check" -d 'Check the configuration, or FILE as if it were already in place'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_seen_subcommand_from config" -f -a "show" -d 'Show every value in force and where it came from'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_seen_subcommand_from config" -f -a "is-loaded" -d 'Say whether the agent works with the files on disk (exit code 0 yes, 1 no)'

@@ -34,8 +34,13 @@ const FIRST_LOOK: Duration = Duration::from_secs(10);
 /// The pause between two attempts to listen at an address.
 const LISTEN_BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(8));
 
-/// A valid configuration and the parts that it names; `None` if there is no configuration file.
-type Configuration = Option<(Settings, Parts)>;
+/// A configuration that was read.
+struct Configuration {
+    /// Valid settings and the parts that they name; `None` if there is no configuration file.
+    wanted: Option<(Settings, Parts)>,
+    /// [`config::digest`] of the files that were read.
+    digest: String,
+}
 
 /// Why one run of the agent ended.
 enum End {
@@ -104,10 +109,16 @@ impl Asked {
 
 fn load(paths: &Paths) -> anyhow::Result<Configuration> {
     let Some(loaded) = config::load_here(paths)? else {
-        return Ok(None);
+        return Ok(Configuration {
+            wanted: None,
+            digest: config::no_files_digest(),
+        });
     };
     let parts = Parts::open(&loaded.settings)?;
-    Ok(Some((loaded.settings, parts)))
+    Ok(Configuration {
+        wanted: Some((loaded.settings, parts)),
+        digest: loaded.digest,
+    })
 }
 
 fn one_line(error: &anyhow::Error) -> String {
@@ -136,7 +147,8 @@ pub async fn run(paths: Paths) -> anyhow::Result<()> {
     }
     let mut carried = Carried::default();
     loop {
-        let end = match configuration {
+        asked.reloads.works_with(configuration.digest);
+        let end = match configuration.wanted {
             None => unconfigured(&paths, &sockets, &mut asked).await,
             Some((settings, parts)) => {
                 let agent = build::agent(&paths, &settings, &parts, counters.clone())?;
@@ -173,7 +185,7 @@ async fn unconfigured(paths: &Paths, sockets: &Sockets, asked: &mut Asked) -> En
     asked.in_force().await;
     watchdog::say("not configured: run `etcd-agent init`, or write /etc/etcd-agent/config.toml and reload");
     tracing::info!("not configured: nothing is touched");
-    let mut beat = tokio::time::interval(Duration::from_secs(10));
+    let mut beat = tokio::time::interval(watchdog::BEAT);
     let end = loop {
         tokio::select! {
             end = asked.end(paths, |error| if let Some(error) = error { watchdog::say(&error); }) => break end,
@@ -300,7 +312,7 @@ async fn listen_until(
 ) -> Option<Arc<TcpListener>> {
     let mut failures = 0u32;
     loop {
-        match sockets.tcp(listen, what).await {
+        match sockets.tcp(listen, what) {
             Ok(listener) => return Some(listener),
             Err(error) => tracing::error!("{error}"),
         }

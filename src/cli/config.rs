@@ -1,11 +1,13 @@
-//! `etcd-agent config check` and `etcd-agent config show`.
+//! `etcd-agent config check`, `config show` and `config is-loaded`.
 
 use std::fmt::Write;
 use std::path::PathBuf;
 
+use super::client::Client;
 use super::exit::{Exit, Failure, Outcome};
 use super::out::{self, Format, Output};
 use crate::config::{self, Entry, Loaded};
+use crate::model::ReloadView;
 use crate::paths::Paths;
 use crate::unit::data::tls_troubles;
 use crate::unit::files;
@@ -31,6 +33,16 @@ pub(super) enum ConfigVerb {
     Check(CheckArgs),
     /// Show every value in force and where it came from
     Show(Output),
+    /// Say whether the agent works with the files on disk (exit code 0 yes, 1 no)
+    ///
+    /// If not, they have changed since the agent read them: `etcd-agent reload`.
+    IsLoaded(Output),
+}
+
+/// Whether the agent works with the configuration on disk.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct IsLoaded {
+    pub(super) loaded: bool,
 }
 
 pub(super) fn check(paths: &Paths, args: CheckArgs) -> Outcome {
@@ -88,6 +100,22 @@ pub(super) fn show(paths: &Paths, output: Output) -> Outcome {
         _ => output.for_programs(&out::named("settings", &entries))?,
     }
     Ok(Exit::Ok)
+}
+
+pub(super) async fn is_loaded(paths: &Paths, output: Output) -> Outcome {
+    // First what is on disk: a reload in between makes the answer no, which is safe.
+    let on_disk = config::digest(paths)?;
+    let view: ReloadView = Client::new(paths).get("/v1/reload").await?;
+    let loaded = view.in_force.as_ref() == Some(&on_disk);
+    output.print_own(&IsLoaded { loaded }, |answer| {
+        let text = if answer.loaded {
+            "the agent works with the files on disk"
+        } else {
+            "the files on disk are not in force: `etcd-agent reload`"
+        };
+        text.to_owned()
+    })?;
+    Ok(if loaded { Exit::Ok } else { Exit::Failed })
 }
 
 /// The configuration in force; its absence is a failure.

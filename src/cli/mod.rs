@@ -253,6 +253,7 @@ async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
         Verb::Render(args) => render::run(paths, &args),
         Verb::CheckConfig(args) | Verb::Config(config::ConfigVerb::Check(args)) => config::check(paths, args),
         Verb::Config(config::ConfigVerb::Show(output)) => config::show(paths, output),
+        Verb::Config(config::ConfigVerb::IsLoaded(output)) => config::is_loaded(paths, output).await,
         Verb::Apply | Verb::Data | Verb::VerifyRestore | Verb::Gate { .. } => Ok(Exit::Usage),
     }
 }

@@ -46,6 +46,8 @@ pub struct Loaded {
     pub entries: Vec<Entry>,
     /// The files that were read, lowest precedence first.
     pub files: Vec<PathBuf>,
+    /// [`digest`] of these files.
+    pub digest: String,
 }
 
 /// Reads, merges and checks all sources. `None` if there is no source file at all: the agent is not
@@ -146,6 +148,19 @@ pub fn existing_files(paths: &Paths) -> Result<Vec<PathBuf>, Problems> {
         .collect())
 }
 
+/// A digest of the paths and contents of all sources. Two configurations with the same digest are the same.
+///
+/// # Errors
+/// [`Problems`] if a source cannot be read.
+pub fn digest(paths: &Paths) -> Result<String, Problems> {
+    Ok(sources::digest(&sources::find(paths)?))
+}
+
+/// [`digest`] if there is no source file.
+pub fn no_files_digest() -> String {
+    sources::digest(&[])
+}
+
 /// The host name up to its first dot, from uname(2).
 pub fn short_host_name() -> String {
     machine::short_host_name()
@@ -173,6 +188,7 @@ fn assemble(found: &[Source], machine: &Machine) -> Result<Loaded, Problems> {
             entries: show::entries(&checked.merged, &settings),
             settings,
             files,
+            digest: sources::digest(found),
         }),
         Ok(_) => Err(Problems::new(problems)),
         Err(more) => {

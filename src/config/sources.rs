@@ -2,11 +2,15 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest, Sha256};
+
 use super::problem::{Problem, Problems};
 use super::trusted::{self, Refusal};
+use crate::model::hex;
 use crate::paths::Paths;
 
 /// The maximum size of a file. A configuration is much smaller, so a larger file is not a configuration.
@@ -55,6 +59,18 @@ pub(super) fn find_with(paths: &Paths, candidate: &Path, place: &Path) -> Result
             open_source(paths, path)
         }
     })
+}
+
+/// A digest of the paths and contents of these sources.
+pub(super) fn digest(found: &[Source]) -> String {
+    let mut hash = Sha256::new();
+    for source in found {
+        for part in [source.path.as_os_str().as_bytes(), source.text.as_bytes()] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+    }
+    hex(&hash.finalize())
 }
 
 /// The precedence of a file: the index of its source, then its name.
@@ -176,7 +192,7 @@ fn read(file: File) -> io::Result<String> {
 fn cannot_read(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::PermissionDenied => format!(
-            "cannot be read: {error}; let the user etcd-agent read it (chgrp etcd-agent, chmod 640), or run this as root"
+            "cannot be read: {error}; the users of the agent and of etcd read it, and it contains no secrets: chmod 644"
         ),
         _ => format!("cannot be read: {error}"),
     }

@@ -128,6 +128,26 @@ fn the_examples_in_the_documentation_are_accepted() {
 }
 
 #[test]
+fn the_digest_sees_each_change_of_a_source() {
+    const FRAGMENT: &str = "/etc/etcd-agent/config.d/10-a.toml";
+    let main = (MAIN, "[cluster]\nname = \"a\"\n");
+    let (_root, paths) = tree(&[main]);
+    let before = digest(&paths).unwrap();
+    assert_eq!(digest(&paths).unwrap(), before);
+    assert_eq!(load(&paths).unwrap().unwrap().digest, before);
+    fs::write(paths.config_file(), "[cluster]\nname = \"b\"\n").unwrap();
+    assert_ne!(digest(&paths).unwrap(), before, "another value");
+    fs::write(paths.config_file(), main.1).unwrap();
+    assert_eq!(digest(&paths).unwrap(), before);
+    let fragment = paths.host(Path::new(FRAGMENT));
+    fs::create_dir_all(fragment.parent().unwrap()).unwrap();
+    fs::write(&fragment, "").unwrap();
+    assert_ne!(digest(&paths).unwrap(), before, "one more file");
+    let (_root, empty) = tree(&[]);
+    assert_eq!(digest(&empty).unwrap(), no_files_digest());
+}
+
+#[test]
 fn later_sources_win_key_by_key() {
     let loaded = load_tree(&[
         (

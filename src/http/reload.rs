@@ -39,6 +39,11 @@ impl Reloads {
         self.0.borrow().asked
     }
 
+    /// Records the digest of the configuration that the agent works with from now on.
+    pub fn works_with(&self, digest: String) {
+        self.0.send_modify(|view| view.in_force = Some(digest));
+    }
+
     /// Records that all reloads up to this number have ended. The configuration is in force, or `refused`
     /// says why not.
     pub fn done(&self, number: u64, refused: Option<String>) {

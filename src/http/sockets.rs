@@ -2,13 +2,51 @@
 //! in the socket's queue and the next server answers them.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::net::{TcpListener, UnixListener};
+use rustix::io::Errno;
+use socket2::SockRef;
+use tokio::net::{TcpListener, TcpSocket, UnixListener};
 
 use super::{HttpError, unix};
 use crate::paths::Paths;
+
+/// How many connections may wait in the queue of a socket. The kernel's limit is `net.core.somaxconn`.
+const BACKLOG: u32 = 1024;
+
+/// Listens at this address. `[::]` means all addresses of the host: those of IPv4 too, whatever `net.ipv6.bindv6only`
+/// says (ipv6(7)), and those alone if the kernel has no IPv6.
+fn bind(listen: SocketAddr) -> io::Result<TcpListener> {
+    let all = listen.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+    let bound = bind_to(listen, all);
+    match bound {
+        Err(error) if all && is_no_ipv6(&error) => {
+            bind_to((Ipv4Addr::UNSPECIFIED, listen.port()).into(), false)
+        }
+        bound => bound,
+    }
+}
+
+fn bind_to(listen: SocketAddr, all: bool) -> io::Result<TcpListener> {
+    let socket = if listen.is_ipv6() {
+        TcpSocket::new_v6()?
+    } else {
+        TcpSocket::new_v4()?
+    };
+    if all {
+        SockRef::from(&socket).set_only_v6(false)?;
+    }
+    socket.set_reuseaddr(true)?;
+    socket.bind(listen)?;
+    socket.listen(BACKLOG)
+}
+
+fn is_no_ipv6(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    errno == Some(Errno::AFNOSUPPORT) || errno == Some(Errno::ADDRNOTAVAIL)
+}
 
 /// All sockets of one agent process.
 pub struct Sockets {
@@ -61,12 +99,11 @@ impl Sockets {
     /// # Errors
     /// [`HttpError`] with the address. A retry makes sense, because an address may come up later than the
     /// agent.
-    pub async fn tcp(&self, listen: SocketAddr, what: &str) -> Result<Arc<TcpListener>, HttpError> {
+    pub fn tcp(&self, listen: SocketAddr, what: &str) -> Result<Arc<TcpListener>, HttpError> {
         if let Some(bound) = locked(&self.tcp).get(&listen) {
             return Ok(bound.clone());
         }
-        let bound = TcpListener::bind(listen)
-            .await
+        let bound = bind(listen)
             .map_err(|error| HttpError(format!("cannot listen on {listen} ({what}): {error}")))?;
         let bound = Arc::new(bound);
         locked(&self.tcp).insert(listen, bound.clone());

@@ -109,6 +109,10 @@ pub struct ReloadView {
     /// Why the newest finished reload was refused, with file and line if there is one; `None` if it is in
     /// force.
     pub refused: Option<String>,
+    /// A digest of the files of the configuration in force (`config::digest`); `None` from an agent of an older
+    /// version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_force: Option<String>,
 }
 
 /// `POST /v1/directives`: an order for the whole cluster.

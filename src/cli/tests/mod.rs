@@ -56,6 +56,7 @@ fn the_command_line_is_well_formed() {
         "render -o dropin",
         "config check /tmp/x --as /etc/etcd-agent/config.d/10.toml",
         "config show -o json",
+        "config is-loaded -o json",
         "spec get",
         "spec set size=5 --dry-run",
         "spec set size=4 --force -o json",

@@ -4,6 +4,7 @@ use boon::{Compiler, Schemas};
 use serde_json::{Value, json};
 
 use super::fixture::{NOW, backups, decision, name, node, observation, status};
+use crate::cli::config::IsLoaded;
 use crate::cli::discard_empty::DiscardView;
 use crate::cli::move_etcd::Moved;
 use crate::cli::out::{self, Versioned};
@@ -267,6 +268,7 @@ fn the_other_lists() {
     let entries = crate::config::load(&paths).unwrap().unwrap().entries;
     let seen = listed("settings", "settings", &entries);
     assert!(seen["settings"].as_array().unwrap().len() > 20);
+    object("loaded", IsLoaded { loaded: true });
 }
 
 #[test]

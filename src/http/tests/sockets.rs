@@ -277,7 +277,7 @@ async fn h01_a_socket_outlives_its_server() {
     std::fs::create_dir_all(paths.run()).unwrap();
     let sockets = Sockets::bind(&paths).unwrap();
     let listen = ([127, 0, 0, 1], 0).into();
-    let tcp = sockets.tcp(listen, "api.listen").await.unwrap();
+    let tcp = sockets.tcp(listen, "api.listen").unwrap();
     let address = tcp.local_addr().unwrap();
     let life = |text: &str| {
         let agent = FakeAgent::new("n1");
@@ -345,4 +345,20 @@ fn h01_before_the_first_look_nothing_is_said_of_etcd() {
     let text = |starting| crate::telemetry::exposition(&status(starting), &Counters::default());
     assert!(text(false).contains("\netcd_agent_etcd_up 0\n"));
     assert!(!text(true).contains("\netcd_agent_etcd_up "));
+}
+
+/// `[::]` is the default of `api.listen` (the setting `net.ipv6.bindv6only` would leave IPv4 out).
+#[tokio::test]
+async fn m_all_addresses_include_those_of_ipv4() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = Paths::below(dir.path());
+    std::fs::create_dir_all(paths.run()).unwrap();
+    let sockets = Sockets::bind(&paths).unwrap();
+    let listen = ([0_u16; 8], 0).into();
+    let tcp = sockets.tcp(listen, "api.listen").unwrap();
+    if tcp.local_addr().unwrap().is_ipv6() {
+        assert!(!socket2::SockRef::from(&*tcp).only_v6().unwrap());
+    }
+    let port = tcp.local_addr().unwrap().port();
+    TcpStream::connect(("127.0.0.1", port)).await.unwrap();
 }

@@ -86,12 +86,12 @@ class etcd_agent (
   file { '/etc/etcd-agent/config.toml':
     ensure       => file,
     owner        => 'root',
-    group        => 'etcd-agent',
-    mode         => '0640',
+    group        => 'root',
+    mode         => '0644',
     content      => "# Written by Puppet: changes by hand are lost.\n${toml}",
     validate_cmd => '/usr/bin/etcd-agent config check %',
     require      => Package['etcd-agent'],
-    notify       => Service['etcd-agent'],
+    before       => Service['etcd-agent'],
   }
 
   $directories = $certificates.keys.map |$port| { $ports[$port]['directory'] }
@@ -110,7 +110,7 @@ class etcd_agent (
       default:
         ensure => file,
         owner  => 'root',
-        notify => Service['etcd-agent'],
+        before => Service['etcd-agent'],
         ;
       "${directory}/ca.crt":
         group   => 'root',
@@ -159,6 +159,18 @@ class etcd_agent (
     ensure  => running,
     enable  => true,
     restart => '/usr/bin/etcd-agent reload',
+  }
+
+  # By what is in force, not by what this run has changed: after a run that failed, the next one still reloads. The
+  # agent reads TLS files again by itself.
+  exec { 'etcd-agent reload':
+    command => ['/usr/bin/etcd-agent', 'reload'],
+    unless  => [
+      # With --noop on a new host there is no agent.
+      ['/usr/bin/test', '!', '-x', '/usr/bin/etcd-agent'],
+      ['/usr/bin/etcd-agent', 'config', 'is-loaded'],
+    ],
+    require => Service['etcd-agent'],
   }
 
   # systemd starts etcd at the next boot. The agent decides when it starts for the first time.

@@ -200,6 +200,7 @@ fn ansible_sets_up_three_hosts_changes_upgrades_and_reboots_them() {
     control.molecule("verify");
 
     a_change_is_predicted_and_made(&control, &at_once(&check), &at_once(&install));
+    a_file_that_is_there_is_put_in_force(&control, &at_once(&install));
     bad_values_change_nothing(&control, &check, &install);
     the_package_is_upgraded(&control, &dir);
     a_host_reboots_under_the_lock(&control);
@@ -224,6 +225,23 @@ fn a_change_is_predicted_and_made(control: &Controller<'_>, check: &str, install
         wait_status(host, 0);
     }
     assert_eq!(etcd_pids(lab.hosts()), pids);
+}
+
+/// An earlier run has written the file and failed before the reload.
+fn a_file_that_is_there_is_put_in_force(control: &Controller<'_>, install: &str) {
+    for host in control.lab.hosts() {
+        host.sh("mkdir -p /etc/etcd-agent/config.d && touch /etc/etcd-agent/config.d/50-new.toml")
+            .unwrap()
+            .ok()
+            .unwrap();
+        assert_eq!(agent(host, &["config", "is-loaded"]).code, 1);
+    }
+    let (changes, output) = control.changes(install);
+    assert!(changes.values().all(|changes| *changes == 1), "{output}");
+    for host in control.lab.hosts() {
+        agent(host, &["config", "is-loaded"]).ok().unwrap();
+        wait_status(host, 0);
+    }
 }
 
 /// A bad value next to a new key of TLS: neither is written, and the next host is not tried.

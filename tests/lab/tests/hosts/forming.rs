@@ -7,7 +7,7 @@ use crate::common::{
     DATA, SOON, agent, assert_value, backups, deb, etcd_environ, etcd_pid, etcd_pids, formed, holds_for,
     listed, member_ids, put, status, wait_reason, wait_status,
 };
-use etcd_agent_lab::{Lab, Store, Suite, wait_for, wait_until};
+use etcd_agent_lab::{Cmd, Host, Lab, Store, Suite, wait_for, wait_until};
 
 fn one_member_survives(suite: Suite) {
     let lab = Lab::builder("s01").suite(suite).boot().unwrap();
@@ -228,7 +228,39 @@ fn s02_three_members_come_up() {
         let line = host.unit_property("etcd-agent", "StatusText").unwrap();
         assert!(line.contains("prod"), "{}: {line:?}", host.name());
     }
+    hosts_without_ipv6_are_reached(&lab);
     lab.passed();
+}
+
+/// The agents listen at `[::]` by default. n1 has no IPv6 at all, as with `ipv6.disable=1` for the kernel, and n2 keeps
+/// IPv4 and IPv6 apart.
+fn hosts_without_ipv6_are_reached(lab: &Lab) {
+    let [n1, n2, n3] = [1, 2, 3].map(|number| lab.host(number).unwrap());
+    let drop_in = "[Service]\nRestrictAddressFamilies=\nRestrictAddressFamilies=AF_UNIX AF_INET\n";
+    let file = "/etc/systemd/system/etcd-agent.service.d/no-ipv6.conf";
+    n1.write_file(file, drop_in, "0644", "root:root").unwrap();
+    n1.systemctl(&["daemon-reload"]).unwrap().ok().unwrap();
+    let network = format!("--net=/run/netns/{}", lab.net().namespace(n2.name()));
+    let apart = [network.as_str(), "sysctl", "-w", "net.ipv6.bindv6only=1"];
+    Cmd::new("nsenter").args(apart).ok().unwrap();
+    for host in [n1, n2] {
+        host.sh("sed -i /^listen/d /etc/etcd-agent/config.toml && systemctl restart etcd-agent")
+            .unwrap()
+            .ok()
+            .unwrap();
+    }
+    let listens = |host: &Host| host.sh("ss -Hltn 'sport = :2378'").unwrap().ok().unwrap().stdout;
+    let (first, second) = (listens(n1), listens(n2));
+    assert!(first.contains("0.0.0.0:2378"), "{first}");
+    assert!(second.contains("*:2378"), "both families: {second}");
+    wait_until("n3 to reach n1 and n2", SOON, || {
+        let peers = status(n3)?["peers"].clone();
+        let known = |node: &str| peers[node]["fact"] == "known";
+        anyhow::ensure!(known("n1") && known("n2"), "{peers}");
+        Ok(true)
+    })
+    .unwrap();
+    wait_status(n3, 0);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use etcd_agent_lab::{Cmd, Host, Lab, Manager, Output, S3};
 
-use crate::common::{deb, etcd_pids, healthy};
+use crate::common::{agent, deb, etcd_pids, healthy};
 use crate::managed::{
     assert_secret, assert_set_up, command, example, hosts, replaced, shown, sources, traces,
 };
@@ -93,6 +93,7 @@ fn puppet_sets_up_three_hosts_and_changes_them() {
 
     let manifest = replaced(&manifest, "'interval'  => '30m'", "'interval'  => '20m'");
     a_change_is_predicted_and_made(&lab, &manifest, &noop, &apply);
+    a_file_that_is_there_is_put_in_force(&lab, &apply);
     bad_values_change_nothing(&lab, &manifest, &apply);
     the_package_is_upgraded(&lab, &manifest, &apply);
     lab.passed();
@@ -111,6 +112,22 @@ fn a_change_is_predicted_and_made(lab: &Lab, manifest: &str, noop: &str, apply: 
     }
     healthy(lab);
     assert_eq!(etcd_pids(lab.hosts()), pids);
+}
+
+/// An earlier run has written the file and failed before the reload.
+fn a_file_that_is_there_is_put_in_force(lab: &Lab, apply: &str) {
+    for host in lab.hosts() {
+        host.sh("mkdir -p /etc/etcd-agent/config.d && touch /etc/etcd-agent/config.d/50-new.toml")
+            .unwrap()
+            .ok()
+            .unwrap();
+        assert_eq!(agent(host, &["config", "is-loaded"]).code, 1);
+    }
+    everywhere(lab, apply, 2);
+    for host in lab.hosts() {
+        agent(host, &["config", "is-loaded"]).ok().unwrap();
+    }
+    everywhere(lab, apply, 0);
 }
 
 /// A bad value next to a new key of TLS: neither is written, and the agent is not reloaded.

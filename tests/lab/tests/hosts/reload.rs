@@ -84,6 +84,8 @@ fn h01_h02_reloads_and_restarts_never_make_a_healthy_cluster_look_dead() {
         let by_hand = agent(n1, &["reload"]);
         assert_eq!(by_hand.code, 2, "{}", by_hand.stderr);
         assert!(by_hand.stderr.contains(said), "{}", by_hand.stderr);
+        let loaded = agent(n1, &["config", "is-loaded"]);
+        assert_eq!(loaded.code, 1, "{}{}", loaded.stdout, loaded.stderr);
         // The error is reported, and nothing else is wrong.
         assert_eq!(agent(n1, &["status"]).code, 6);
         assert_eq!(n1.unit_property("etcd-agent", "ActiveState").unwrap(), "active");
@@ -93,10 +95,44 @@ fn h01_h02_reloads_and_restarts_never_make_a_healthy_cluster_look_dead() {
         .ok()
         .unwrap();
     assert_eq!(agent(n1, &["status"]).code, 0);
+    let loaded = agent(n1, &["config", "is-loaded"]).ok().unwrap();
+    assert!(
+        loaded.stdout.contains("works with the files"),
+        "{}",
+        loaded.stdout
+    );
     assert_eq!(etcd_pid(n1), pid, "etcd was not restarted");
 
+    a_hidden_drop_in_is_not_written_again(n1);
     metrics_are_served_locally(n1);
     lab.passed();
+}
+
+/// The agent's user may not enter the directory of etcd's drop-ins. root's oneshot may, and what it reports stays in
+/// force.
+fn a_hidden_drop_in_is_not_written_again(n1: &Host) {
+    n1.sh("chmod 0750 /etc/systemd/system/etcd.service.d && systemctl restart etcd-agent")
+        .unwrap()
+        .ok()
+        .unwrap();
+    wait_status(n1, 0);
+    holds_for(
+        "etcd's settings are not written again",
+        Duration::from_secs(3),
+        || {
+            let events = listed(n1, &["events", "-n", "512"], "events");
+            !events.iter().any(|event| event["decision"] == "apply")
+        },
+    );
+    let journal = n1.journalctl(&["-u", "etcd-agent"]).unwrap();
+    assert!(
+        journal.contains("may not look at /etc/systemd/system/etcd.service.d/"),
+        "{journal}"
+    );
+    n1.sh("chmod 0755 /etc/systemd/system/etcd.service.d")
+        .unwrap()
+        .ok()
+        .unwrap();
 }
 
 /// H6: what any local user may read: the metrics and the status page.
