@@ -257,19 +257,11 @@ impl LocalEtcd {
 
     /// True if a member of the cluster may run etcd 3.4.
     pub(super) async fn has_3_4(&self) -> PortResult<bool> {
-        let version = || {
-            self.version
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone()
-        };
-        if version().is_empty() {
-            self.status().await?;
-        }
-        if self.is_3_4() {
+        let version = self.version().await?;
+        if version.starts_with("3.4.") {
             return Ok(true);
         }
-        if !version().starts_with("3.5.") {
+        if !version.starts_with("3.5.") {
             return Ok(false);
         }
         let tls = self.connector.tls().map_err(PortError::Retryable)?;
@@ -277,11 +269,23 @@ impl LocalEtcd {
         Ok(cluster.is_none_or(|cluster| cluster.series() <= (3, 4)))
     }
 
-    pub(super) fn is_3_4(&self) -> bool {
-        self.version
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .starts_with("3.4.")
+    /// True if this etcd itself is 3.4.
+    pub(super) async fn is_3_4(&self) -> PortResult<bool> {
+        Ok(self.version().await?.starts_with("3.4."))
+    }
+
+    /// The version in its last answer. If there was none yet, it is asked.
+    async fn version(&self) -> PortResult<String> {
+        let known = || {
+            self.version
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone()
+        };
+        if known().is_empty() {
+            self.status().await?;
+        }
+        Ok(known())
     }
 }
 

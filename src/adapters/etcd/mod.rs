@@ -90,7 +90,7 @@ impl Etcd for LocalEtcd {
     }
 
     async fn members(&self, linearizable: bool) -> PortResult<MemberList> {
-        if linearizable && self.is_3_4() {
+        if linearizable && self.is_3_4().await? {
             // etcd 3.4 ignores `linearizable` and answers from memory. After a read through quorum that
             // memory is at least as new as the read.
             self.call("read through quorum", Kind::Read, MEMBERS, |client| async move {

@@ -198,6 +198,10 @@ async fn follow(version: &str) {
     .await;
     let list = etcd.members(true).await.unwrap_err();
     assert!(matches!(list, PortError::Retryable(_)), "{list:?}");
+    // A witness of a removal is asked once, by an adapter that has not seen its version. etcd 3.4 would answer from
+    // memory.
+    let once = adapter(dir.path(), &first, &files).members(true).await;
+    assert!(matches!(once, Err(PortError::Retryable(_))), "{once:?}");
     assert_eq!(etcd.members(false).await.unwrap().members.len(), 2);
     let stuck = etcd.remove_member(learner).await.unwrap_err();
     assert!(!matches!(stuck, PortError::Permanent(_)), "{stuck:?}");
