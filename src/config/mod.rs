@@ -148,7 +148,7 @@ pub fn existing_files(paths: &Paths) -> Result<Vec<PathBuf>, Problems> {
         .collect())
 }
 
-/// A digest of the paths and contents of all sources. Two configurations with the same digest are the same.
+/// A digest of the paths and contents of all sources.
 ///
 /// # Errors
 /// [`Problems`] if a source cannot be read.

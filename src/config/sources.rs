@@ -192,7 +192,7 @@ fn read(file: File) -> io::Result<String> {
 fn cannot_read(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::PermissionDenied => format!(
-            "cannot be read: {error}; the users of the agent and of etcd read it, and it contains no secrets: chmod 644"
+            "cannot be read: {error}; let the user etcd-agent read it (chgrp etcd-agent, chmod 640), or run this as root"
         ),
         _ => format!("cannot be read: {error}"),
     }

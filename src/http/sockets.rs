@@ -17,7 +17,7 @@ use crate::paths::Paths;
 const BACKLOG: u32 = 1024;
 
 /// Listens at this address. `[::]` means all addresses of the host: those of IPv4 too, whatever `net.ipv6.bindv6only`
-/// says (ipv6(7)), and those alone if the kernel has no IPv6.
+/// says (ipv6(7)), and only IPv4 if the kernel has no IPv6.
 fn bind(listen: SocketAddr) -> io::Result<TcpListener> {
     let all = listen.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
     let bound = bind_to(listen, all);

@@ -86,8 +86,8 @@ class etcd_agent (
   file { '/etc/etcd-agent/config.toml':
     ensure       => file,
     owner        => 'root',
-    group        => 'root',
-    mode         => '0644',
+    group        => 'etcd-agent',
+    mode         => '0640',
     content      => "# Written by Puppet: changes by hand are lost.\n${toml}",
     validate_cmd => '/usr/bin/etcd-agent config check %',
     require      => Package['etcd-agent'],
@@ -110,7 +110,7 @@ class etcd_agent (
       default:
         ensure => file,
         owner  => 'root',
-        before => Service['etcd-agent'],
+        notify => Service['etcd-agent'],
         ;
       "${directory}/ca.crt":
         group   => 'root',
@@ -161,8 +161,8 @@ class etcd_agent (
     restart => '/usr/bin/etcd-agent reload',
   }
 
-  # By what is in force, not by what this run has changed: after a run that failed, the next one still reloads. The
-  # agent reads TLS files again by itself.
+  # By what is in force, not by what this run has changed: after a run that failed, the next one still reloads. After
+  # a change of TLS files the service is refreshed, so that the agent refuses a bad pair at once.
   exec { 'etcd-agent reload':
     command => ['/usr/bin/etcd-agent', 'reload'],
     unless  => [

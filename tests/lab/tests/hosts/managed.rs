@@ -102,7 +102,7 @@ pub(crate) fn assert_secret(dir: &Path, output: &str) {
 
 const FILES: &str = "\
 /etc/etcd-agent/aws-credentials root:etcd-agent 640
-/etc/etcd-agent/config.toml root:root 644
+/etc/etcd-agent/config.toml root:etcd-agent 640
 /etc/etcd-agent/tls/ca.crt root:root 644
 /etc/etcd-agent/tls/node.crt root:root 644
 /etc/etcd-agent/tls/node.key root:etcd-agent 640

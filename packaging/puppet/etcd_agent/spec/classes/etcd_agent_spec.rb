@@ -15,7 +15,7 @@ describe 'etcd_agent' do
 
     it 'renders it and lets the agent check it' do
       is_expected.to contain_file('/etc/etcd-agent/config.toml').with(
-        'owner' => 'root', 'group' => 'root', 'mode' => '0644',
+        'owner' => 'root', 'group' => 'etcd-agent', 'mode' => '0640',
         'validate_cmd' => '/usr/bin/etcd-agent config check %',
         'content' => <<~TOML,
           # Written by Puppet: changes by hand are lost.
@@ -31,6 +31,10 @@ describe 'etcd_agent' do
       )
       is_expected.to contain_file('/etc/etcd-agent/config.toml').that_requires('Package[etcd-agent]')
       is_expected.to contain_file('/etc/etcd-agent/config.toml').that_comes_before('Service[etcd-agent]')
+      is_expected.to contain_exec('etcd-agent reload').that_requires('Service[etcd-agent]').with(
+        'command' => ['/usr/bin/etcd-agent', 'reload'],
+        'unless' => [['/usr/bin/test', '!', '-x', '/usr/bin/etcd-agent'], ['/usr/bin/etcd-agent', 'config', 'is-loaded']]
+      )
     end
 
     it 'discards an empty etcd before the agent reads the configuration, until the agent manages etcd' do
@@ -97,7 +101,7 @@ describe 'etcd_agent' do
         is_expected.to contain_file("#{directory}/node.crt").with('mode' => '0644', 'content' => "C#{number}")
         is_expected.to contain_file("#{directory}/node.key")
           .with('owner' => 'root', 'group' => group, 'mode' => '0640', 'content' => sensitive("K#{number}"))
-          .that_comes_before('Service[etcd-agent]')
+          .that_notifies('Service[etcd-agent]')
       end
     end
 
