@@ -26,7 +26,7 @@ pub struct Electorate {
 /// ballots would end all rounds of an epoch.
 const ROUNDS: u64 = 1 << 32;
 
-/// An elector votes in all of this many epochs after the open one, and in [`FAR_EPOCHS`] of the later ones: each epoch needs
+/// An elector votes in each of this many epochs after the open one, and in [`FAR_EPOCHS`] later ones: each epoch needs
 /// a person's order, so an elector that is this far behind is rare, and so are rounds that nobody ends. A peer that
 /// proposes in ever more epochs does not fill its memory.
 const EPOCHS: u64 = 8;

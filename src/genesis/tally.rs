@@ -154,9 +154,9 @@ impl Tally {
         Ok(Some(genesis))
     }
 
-    /// The cluster IDs that this genesis has replaced: those that most copies of it name, and at least two. They are
-    /// not part of the value, and a node stops the etcd of a replaced cluster, so one copy alone is not believed
-    /// (rule 10).
+    /// The cluster IDs that this genesis has replaced: those that most copies of it name. They are not part of the
+    /// value, and a node stops the etcd of a replaced cluster, so one copy of several is not believed (rule 10). A
+    /// confirmed genesis has two copies at least; one that an operator confirms may have one.
     pub fn replaced_by(&self, genesis: &Genesis) -> BTreeSet<ClusterId> {
         let copy = |report: &ElectorReport| report.copy(genesis).map(|copy| copy.former.clone());
         let stored = self.stored.iter().filter(|stored| stored.same_value(genesis));
@@ -166,7 +166,7 @@ impl Tally {
         for id in copies.iter().flatten().collect::<BTreeSet<_>>() {
             named.insert(*id, copies.iter().filter(|former| former.contains(id)).count());
         }
-        let most = (copies.len() / 2 + 1).max(2);
+        let most = copies.len() / 2 + 1;
         let believed = named.into_iter().filter(|(_, count)| *count >= most);
         believed.map(|(id, _)| id).collect()
     }

@@ -86,6 +86,8 @@ pub const TOKEN_BYTES: usize = 256;
 /// The maximum length of all peer URLs of the initial members. An elector stores values that peers send, and its
 /// memory must stay small enough to be read.
 const URL_BYTES: usize = 8 * 1024;
+/// The maximum number of them.
+const URLS: usize = 256;
 
 /// The IDs of `former` followed by those of `newer`, each once, the newest at the end.
 fn followed(mut former: Vec<ClusterId>, newer: &[ClusterId]) -> Vec<ClusterId> {
@@ -133,9 +135,16 @@ impl Genesis {
                 self.token.len()
             ));
         }
-        // An empty URL has no bytes, but each one is stored.
-        if self.members.values().flatten().any(String::is_empty) {
-            return Some("it has an initial member with an empty peer URL".to_owned());
+        // In JSON other characters are longer than they are.
+        let plain = |url: &String| {
+            let ok = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
+            !url.is_empty() && url.bytes().all(ok)
+        };
+        let urls = self.members.values().flatten();
+        if urls.clone().count() > URLS || !urls.clone().all(plain) {
+            return Some(format!(
+                "it has more than {URLS} peer URLs, or one that is no URL"
+            ));
         }
         if !self
             .token

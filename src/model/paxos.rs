@@ -40,8 +40,8 @@ pub struct ElectorRecord {
     /// but does not stop etcd.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<Genesis>,
-    /// The newest epoch in which a former memory of this elector may have voted, as known when this memory
-    /// became eligible. This elector denies no epoch up to this one. 0 if there is none after `chosen`.
+    /// The newest epoch in which a former memory of this elector may have voted, as known from the last enquiry.
+    /// This elector denies no epoch up to this one. 0 if there is none after `chosen`.
     #[serde(default, skip_serializing_if = "Epoch::is_zero")]
     pub may_have_voted: Epoch,
 }

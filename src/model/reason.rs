@@ -189,7 +189,6 @@ reason_codes! {
     Start => "start",
     StartBackoff => "start-backoff",
     StartUnassigned => "start-unassigned",
-    StartUnconfirmed => "start-unconfirmed",
     StartWithoutData => "start-without-data",
     StartedOnce => "started-once",
     Starting => "starting",

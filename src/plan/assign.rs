@@ -6,7 +6,7 @@ use super::context::Context;
 use super::founder::founder;
 use super::invitation::{invitations, linearizable_lists};
 use super::joiner::{joiner, own_member};
-use super::{electors, spares, transport, unseen_start, version};
+use super::{electors, orders, spares, transport, version};
 use crate::model::{
     Action, ActiveState, Assignment, DataState, EtcdStatus, Fact, Genesis, InitialState, Origin, ReasonCode,
     Role,
@@ -88,7 +88,7 @@ fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> 
         .is_some_and(|e| assignment.is_of(e.cluster_id, e.member_id));
     let digest = cx.spec.settings_digest();
     let mut wanted = assignment.clone();
-    let heard = unseen_start::is_confirmed(cx, assignment);
+    let heard = !mutant!(FounderForgets) && has_published(cx, assignment);
     if !assignment.started && (runs || heard) {
         cx.because(
             ReasonCode::StartedOnce,
@@ -123,6 +123,19 @@ fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> 
     }
     wanted.generation = cx.next_generation();
     Some(wanted)
+}
+
+/// True if some member list has client URLs of this member. A member publishes them at its first start,
+/// perhaps while no agent was running to see it. One list is enough, and the start is written down at once: the node
+/// that has the list may fall silent, and a member that has started must not start as a new one again. What a node
+/// that was ordered out says does not count.
+fn has_published(cx: &Context<'_>, assignment: &Assignment) -> bool {
+    let peers = cx.known_peers().filter(|(node, _)| !orders::is_out(cx, node));
+    peers
+        .filter_map(|(_, status)| status.members.known())
+        .filter(|list| list.cluster_id == assignment.cluster_id)
+        .filter_map(|list| list.get(assignment.member_id))
+        .any(|member| !member.client_urls.is_empty())
 }
 
 /// The assignment to the new member, after this node's member was removed and the node was added again.

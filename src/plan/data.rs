@@ -7,7 +7,6 @@ use super::context::{Context, names};
 use super::failure::is_lost;
 use super::invitation::{invitations, linearizable_lists};
 use super::removed::{self, Confirmation};
-use super::unseen_start;
 use crate::model::{
     Action, ActionKind, Assignment, BackupId, ClusterId, DataState, Fact, Genesis, InitialState, MemberId,
     ReasonCode, Role,
@@ -48,9 +47,6 @@ fn wanted(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> D
         && !mutant!(ReplacesOwnData)
     {
         return Data::Ready;
-    }
-    if unseen_start::may_have_been(cx, assignment) {
-        return Data::Wait;
     }
     if let Some(backup) = assignment.restore.as_ref().filter(|_| !assignment.restored) {
         return restore_data(cx, assignment, backup.clone());

@@ -72,7 +72,6 @@ mod transport_list;
 mod transport_step;
 mod under_way;
 mod unfinished;
-mod unseen_start;
 mod upgrade;
 mod verify;
 mod version;

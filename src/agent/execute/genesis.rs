@@ -86,15 +86,21 @@ pub(crate) async fn enquire(agent: &Agent, without: &BTreeSet<NodeName>) -> Port
                 .to_owned(),
         ));
     }
+    let was_eligible = agent.shared.elector().eligible;
     let eligible = agent
         .shared
         .update_elector(agent.ports.state.as_ref(), |record| {
             hear_of(record, stored.unwrap_or_default());
-            absorb(record, &electorate, &replies, without, stored.is_some()).map(|()| record.eligible)
+            let absorbed = absorb(record, &electorate, &replies, without, stored.is_some());
+            absorbed.map(|()| (record.eligible, record.may_have_voted > record.newest_epoch))
         })?;
     match eligible {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(PortError::Retryable(format!(
+        Ok((true, doubted)) if doubted && was_eligible => Err(PortError::Retryable(format!(
+            "an elector may still have accepted the value that a former memory of this one has voted for: {}",
+            silent.join("; ")
+        ))),
+        Ok((true, _)) => Ok(()),
+        Ok((false, _)) => Err(PortError::Retryable(format!(
             "electors are missing: {}",
             silent.join("; ")
         ))),

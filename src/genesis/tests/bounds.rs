@@ -142,6 +142,11 @@ fn h_no_peer_fills_an_electors_memory() {
         matches!(answer, AcceptReply::Refused(Refusal::Invalid { .. })),
         "{answer:?}"
     );
+    let escaped = on_accept(record, &electorate, &accept(named(2, "\u{1}")));
+    assert!(
+        matches!(escaped, AcceptReply::Refused(Refusal::Invalid { .. })),
+        "{escaped:?}"
+    );
     for epoch in 2..10 {
         let answer = on_accept(record, &electorate, &accept(named(epoch, "http://n1:2380")));
         assert!(
