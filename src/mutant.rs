@@ -47,6 +47,8 @@ mod chosen {
         LooksOnce,
         /// Rule 2: a founder that has lost its data starts like a new one.
         FounderForgets,
+        /// Rule 2: the gate is cleared for a first start before that is on disk.
+        FirstStartUnmarked,
         /// Rule 2: an empty cluster is formed although a node has data.
         FormsBesideData,
         /// Rule 2: a move opens its epoch whatever was written since its backup.

@@ -10,7 +10,8 @@ use super::out;
 use super::progress::note;
 use crate::config;
 use crate::model::{
-    Assignment, Epoch, Generation, InitialState, NodeName, RaftTerm, Role, Spec, cluster_id_of, member_id_of,
+    Assignment, Epoch, FirstStart, Generation, InitialState, NodeName, RaftTerm, Role, Spec, cluster_id_of,
+    member_id_of,
 };
 use crate::paths::Paths;
 use crate::render;
@@ -111,6 +112,7 @@ pub(super) fn would_be(spec: &Spec) -> Assignment {
         listed: RaftTerm::default(),
         restore: None,
         restored: false,
+        first_start: FirstStart::Allowed,
         transport: None,
         settings_digest: spec.settings_digest(),
         etcd_version: None,

@@ -49,6 +49,25 @@ impl InitialState {
     }
 }
 
+/// Whether the gate was ever cleared for a member.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FirstStart {
+    /// It was not: the member cannot have started, unless root has overridden the gate.
+    Held,
+    /// It is about to be cleared, or was: the member may have started while no agent was there to see it. Files
+    /// of an older version do not tell.
+    #[default]
+    Allowed,
+}
+
+impl FirstStart {
+    #[allow(clippy::trivially_copy_pass_by_ref)] // As serde calls it.
+    fn is_allowed(&self) -> bool {
+        *self == Self::Allowed
+    }
+}
+
 /// The `initial-cluster-*` settings that decide which cluster an etcd without data starts or joins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InitialSettings {
@@ -114,6 +133,9 @@ pub struct Assignment {
     /// second restore would lose what it acknowledged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restored: bool,
+    /// Whether the gate was ever cleared for this member.
+    #[serde(default, skip_serializing_if = "FirstStart::is_allowed")]
+    pub first_start: FirstStart,
     /// Over what its next start speaks; `None` in a file of an older version: as configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<Transport>,

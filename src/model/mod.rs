@@ -57,7 +57,7 @@ pub use admin::{
     RequestView, SizeOrder, SizeView,
 };
 pub use alarm::{Alarm, AlarmKind, DisarmOrder, DisarmView};
-pub use assignment::{Assignment, GateState, InitialSettings, InitialState, Role};
+pub use assignment::{Assignment, FirstStart, GateState, InitialSettings, InitialState, Role};
 pub use backoff::Backoff;
 pub use backup::{
     BackupFormat, BackupSpec, BackupView, ChainView, CommandName, Keep, ListedBackup, Page, RestoreTarget,

@@ -6,10 +6,10 @@ use super::context::Context;
 use super::founder::founder;
 use super::invitation::{invitations, linearizable_lists};
 use super::joiner::{joiner, own_member};
-use super::{electors, orders, spares, transport, version};
+use super::{electors, spares, transport, version};
 use crate::model::{
-    Action, ActiveState, Assignment, DataState, EtcdStatus, Fact, Genesis, InitialState, Origin, ReasonCode,
-    Role,
+    Action, ActiveState, Assignment, DataState, EtcdStatus, Fact, FirstStart, Genesis, InitialState,
+    MemberList, Origin, ReasonCode, Role,
 };
 
 /// Gives this node the assignment that the newest epoch needs, if it has another one.
@@ -96,6 +96,7 @@ fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> 
         );
         wanted.initial_state = InitialState::Existing;
         wanted.started = true;
+        wanted.first_start = FirstStart::Allowed;
         wanted.restore = None;
     }
     let here = cx.obs.me.data.known().and_then(DataState::member);
@@ -125,17 +126,25 @@ fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> 
     Some(wanted)
 }
 
-/// True if some member list has client URLs of this member. A member publishes them at its first start,
-/// perhaps while no agent was running to see it. One list is enough, and the start is written down at once: the node
-/// that has the list may fall silent, and a member that has started must not start as a new one again. What a node
-/// that was ordered out says does not count.
+/// True if the other nodes' member lists have client URLs of this member. A member publishes them at its first
+/// start, perhaps while no agent was running to see it. If the gate was ever cleared for the member, one list is
+/// enough, and the start is written down at once: the node that has the list may fall silent, and a member that has
+/// started must not start as a new one again. If the gate was never cleared, only root's override can have let it
+/// start, and one list may be a lie.
 fn has_published(cx: &Context<'_>, assignment: &Assignment) -> bool {
-    let peers = cx.known_peers().filter(|(node, _)| !orders::is_out(cx, node));
-    peers
-        .filter_map(|(_, status)| status.members.known())
-        .filter(|list| list.cluster_id == assignment.cluster_id)
-        .filter_map(|list| list.get(assignment.member_id))
-        .any(|member| !member.client_urls.is_empty())
+    let own = |list: &MemberList| {
+        let member = list.get(assignment.member_id);
+        list.cluster_id == assignment.cluster_id && member.is_some_and(|m| !m.client_urls.is_empty())
+    };
+    let witnesses = cx
+        .known_peers()
+        .filter(|(_, status)| status.members.known().is_some_and(own));
+    let enough = if assignment.first_start == FirstStart::Held {
+        2
+    } else {
+        1
+    };
+    witnesses.count() >= enough
 }
 
 /// The assignment to the new member, after this node's member was removed and the node was added again.

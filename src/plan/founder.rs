@@ -2,8 +2,8 @@
 
 use super::context::Context;
 use crate::model::{
-    Assignment, DataState, Fact, Genesis, InitialState, MemberId, Origin, RaftTerm, ReasonCode, Role,
-    Transport,
+    Assignment, DataState, Fact, FirstStart, Genesis, InitialState, MemberId, Origin, RaftTerm, ReasonCode,
+    Role, Transport,
 };
 
 /// The assignment of an initial voter of the genesis. It says `initial-cluster-state=new` only if this very
@@ -23,6 +23,7 @@ pub(super) fn founder(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignm
             );
             wanted.initial_state = InitialState::Existing;
             wanted.started = true;
+            wanted.first_start = FirstStart::Allowed;
             wanted.transport = Some(transport_of(cx, genesis, member_id));
             return Some(wanted);
         }
@@ -33,6 +34,7 @@ pub(super) fn founder(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignm
             wanted.member_id = member_id;
             wanted.initial_state = InitialState::Existing;
             wanted.started = true;
+            wanted.first_start = FirstStart::Allowed;
             return Some(wanted);
         }
     }
@@ -97,6 +99,7 @@ fn base(cx: &Context<'_>, genesis: &Genesis) -> Option<Assignment> {
         removed: false,
         restore: None,
         restored: false,
+        first_start: FirstStart::Held,
         transport: Some(Transport::at(&cx.spec.etcd, genesis.members.get(&cx.spec.node)?)),
         settings_digest: cx.spec.settings_digest(),
         // What is selected later is put in force under a grant.

@@ -7,8 +7,8 @@ use super::context::Context;
 use super::invitation::{Invitation, is_believed, linearizable_lists, witnesses};
 use super::version;
 use crate::model::{
-    Assignment, DataState, Fact, Genesis, InitialState, Member, MemberId, MemberList, NodeName, RaftTerm,
-    ReasonCode, Role, Transport, are_tls,
+    Assignment, DataState, Fact, FirstStart, Genesis, InitialState, Member, MemberId, MemberList, NodeName,
+    RaftTerm, ReasonCode, Role, Transport, are_tls,
 };
 
 /// The assignment of a member that joined later and whose agent has lost its memory but not its data. The
@@ -107,6 +107,7 @@ fn joined(
         removed: false,
         restore: None,
         restored: false,
+        first_start: FirstStart::Held,
         transport: Some(Transport::at(&cx.spec.etcd, &own)),
         settings_digest: cx.spec.settings_digest(),
         etcd_version: version::of_new_member(cx),

@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{ClusterId, Epoch, Generation, InitialState, MemberId, RaftTerm, Role, testing};
+use crate::model::{
+    ClusterId, Epoch, FirstStart, Generation, InitialState, MemberId, RaftTerm, Role, testing,
+};
 
 fn tls(dir: &str) -> TlsFiles {
     TlsFiles {
@@ -42,6 +44,7 @@ fn assignment(spec: &Spec) -> Assignment {
         listed: RaftTerm(0),
         restore: None,
         restored: false,
+        first_start: FirstStart::Allowed,
         transport: None,
         settings_digest: spec.settings_digest(),
         etcd_version: None,

@@ -3,7 +3,7 @@
 use crate::agent::Agent;
 use crate::agent::execute::fence::stale;
 use crate::agent::gate::save_gate;
-use crate::model::{Assignment, Directives};
+use crate::model::{Assignment, Directives, FirstStart};
 use crate::ports::PortResult;
 
 /// Takes over a register that is still newer than the own one, or that orders this node out.
@@ -41,4 +41,18 @@ pub(crate) fn assign(agent: &Agent, wanted: &Assignment) -> PortResult<()> {
         wanted.initial_state.as_str()
     );
     save_gate(agent)
+}
+
+/// Writes down that the gate was cleared for this member, before it is. From then on the member may have started
+/// without the agent's knowledge.
+pub(crate) fn mark_cleared(agent: &Agent) -> PortResult<()> {
+    match agent.ports.state.assignment()? {
+        Some(assigned) if assigned.first_start == FirstStart::Held && !mutant!(FirstStartUnmarked) => {
+            agent.ports.state.save_assignment(&Assignment {
+                first_start: FirstStart::Allowed,
+                ..assigned
+            })
+        }
+        _ => Ok(()),
+    }
 }

@@ -123,6 +123,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             if let Some(epoch) = by_store {
                 fence_recorded(agent, *epoch).await?;
             }
+            assign::mark_cleared(agent)?;
             agent.ports.state.clear_gate(*generation)
         }
         Action::StartEtcd { fence } => {

@@ -67,9 +67,37 @@ fn s48_a_founder_that_has_started_unseen_is_not_started_as_new_again() {
             .iter()
             .any(|reason| reason.code == "started-once")
     );
-    let mut liar_out = unseen(true);
-    liar_out.me.steering.directives.out.insert(name(1));
-    assert_eq!(action(&liar_out), Some("start-etcd"));
+    let mut witness_out = unseen(true);
+    witness_out.me.steering.directives.out.insert(name(1));
+    assert_eq!(
+        action(&witness_out),
+        Some("assign"),
+        "it may be the only honest one"
+    );
+}
+
+/// Until the gate was cleared for the first time, one node's list is no evidence of a start: it may be a lie, which
+/// would take a founder or its restore away. Two lists are: root may have overridden the gate.
+#[test]
+fn f02_one_peers_list_makes_no_member_believe_in_a_start_that_the_gate_never_allowed() {
+    let listed_by = |peers: &[usize]| {
+        let mut obs = healthy(0);
+        lose_data(&mut obs.me);
+        let assignment = obs.assignment.as_mut().unwrap();
+        (assignment.started, assignment.first_start) = (false, FirstStart::Held);
+        assignment.initial_state = InitialState::New;
+        let id = assignment.member_id;
+        for i in peers {
+            let Fact::Known(list) = &mut peer(&mut obs, *i).members else {
+                unreachable!()
+            };
+            let own = list.members.iter_mut().find(|member| member.id == id).unwrap();
+            own.client_urls = vec!["https://n1:2379".to_owned()];
+        }
+        action(&obs)
+    };
+    assert_eq!(listed_by(&[1]), Some("start-etcd"));
+    assert_eq!(listed_by(&[1, 2]), Some("assign"));
 }
 
 /// The former member was removed and the node was added again while etcd was being started: etcd took the new

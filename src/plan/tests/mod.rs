@@ -286,6 +286,7 @@ fn assignment(spec: &Spec, g: &Genesis, i: usize) -> Assignment {
         listed: RaftTerm(0),
         restore: None,
         restored: false,
+        first_start: FirstStart::Allowed,
         transport: Some(Transport::configured(&spec.etcd)),
         settings_digest: spec.settings_digest(),
         etcd_version: None,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::{ApiSettings, ArchiveSettings, Encryption};
-use crate::model::{ClusterId, InitialState, MemberId, NodeName, RaftTerm, Role, testing};
+use crate::model::{ClusterId, FirstStart, InitialState, MemberId, NodeName, RaftTerm, Role, testing};
 
 fn settings() -> Settings {
     Settings {
@@ -48,6 +48,7 @@ fn assignment() -> Assignment {
         listed: RaftTerm(0),
         restore: None,
         restored: false,
+        first_start: FirstStart::Allowed,
         transport: None,
         settings_digest: settings().spec.settings_digest(),
         etcd_version: None,

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use etcd_agent::model::{
-    Assignment, Epoch, Generation, InitialState, NodeName, RaftTerm, Role, cluster_id_of, member_id_of,
+    Assignment, Epoch, FirstStart, Generation, InitialState, NodeName, RaftTerm, Role, cluster_id_of,
+    member_id_of,
 };
 use etcd_agent_sim::world::{Truth, World};
 
@@ -40,6 +41,7 @@ pub(crate) fn start(
         listed: RaftTerm(0),
         restore: None,
         restored: false,
+        first_start: FirstStart::Allowed,
         transport: None,
         settings_digest: String::new(),
         etcd_version: None,

@@ -110,6 +110,17 @@ fn rule_2_a_founder_that_has_lost_its_data_starts_as_if_it_were_new() {
     }
 }
 
+#[test]
+#[cfg(feature = "mutants")]
+fn rule_2_a_first_start_that_is_not_on_disk_before_it_is_allowed_is_found_out() {
+    use etcd_agent::mutant::{Mutant, set};
+    set(Some(Mutant::FirstStartUnmarked));
+    let outcome = run(&Schedule::calm(0, 3, 3, false), true);
+    set(None);
+    let violation = outcome.violation.unwrap_or_default();
+    assert!(violation.starts_with("rule 2:"), "{violation}");
+}
+
 /// The clock of n1 is set back, and its agent is reinstalled: its votes are refused, and the restored epoch
 /// names its former memory. So it is not a founder, although etcd has its name in the list.
 #[test]

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use etcd_agent::agent::Agent;
 use etcd_agent::genesis::new_record;
 use etcd_agent::model::{
-    Accept, AcceptReply, Assignment, Ballot, ClusterId, Epoch, GateState, Generation, Genesis, Incarnation,
-    InitialState, MemberId, Origin, RaftTerm, Role, Spec, UnixMs, cluster_id_of,
+    Accept, AcceptReply, Assignment, Ballot, ClusterId, Epoch, FirstStart, GateState, Generation, Genesis,
+    Incarnation, InitialState, MemberId, Origin, RaftTerm, Role, Spec, UnixMs, cluster_id_of,
 };
 use etcd_agent::plan::start::{Answer, Known, Log, Step, decide};
 use etcd_agent::ports::AgentHandle;
@@ -34,6 +34,7 @@ fn assignment(spec: &Spec) -> Assignment {
         removed: false,
         restore: None,
         restored: false,
+        first_start: FirstStart::Allowed,
         transport: None,
         settings_digest: String::new(),
         etcd_version: None,

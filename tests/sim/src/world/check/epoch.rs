@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use etcd_agent::model::{ElectorRecord, Epoch};
+use etcd_agent::model::{ElectorRecord, Epoch, FirstStart};
 
 use super::HEARD_OF_MS;
 use crate::world::{Host, World};
@@ -150,12 +150,20 @@ impl World {
         }
     }
 
-    /// Rule 1: an agent clears the gate. A majority of the electors, or the store, must have been able to
-    /// report that no newer epoch is open.
+    /// An agent clears the gate. Rule 1: a majority of the electors, or the store, must have been able to report
+    /// that no newer epoch is open. Rule 2: the disk must already say that the member may have started.
     pub fn check_clear(&mut self, host: usize) {
-        let Some(serves) = self.hosts[host].assignment.as_ref().map(|a| a.epoch) else {
+        let Some(assigned) = self.hosts[host].assignment.as_ref() else {
             return;
         };
+        let (serves, unmarked) = (assigned.epoch, assigned.first_start == FirstStart::Held);
+        if unmarked {
+            let name = &self.hosts[host].name;
+            self.violate(
+                2,
+                format!("{name} clears the gate for a first start that its disk does not know of"),
+            );
+        }
         let now = self.now;
         let long = |since: &BTreeMap<Epoch, u64>| {
             let later = since.range(serves.next()..).map(|(_, since)| *since).min();
