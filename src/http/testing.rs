@@ -175,6 +175,7 @@ impl AgentHandle for FakeAgent {
             store_error: None,
             copy: None,
             config_error: None,
+            api_tls_error: None,
             verified: None,
             conflicts: Vec::new(),
             vitals: Vitals::default(),

@@ -37,6 +37,9 @@ pub struct AdminStatus {
     pub copy: Option<CopyStatus>,
     /// The defect of the configuration on disk, if a reload was refused.
     pub config_error: Option<String>,
+    /// What is wrong with the files of `[api.tls]`; `None` if nothing is, or without TLS.
+    #[serde(default)]
+    pub api_tls_error: Option<String>,
     /// The newest verified backup, and the result.
     #[serde(default)]
     pub verified: Option<(BackupId, Verified)>,

@@ -83,6 +83,10 @@ pub const PROBLEMS: &[(&str, &str)] = &[
         "configuration-refused",
         "`etcd-agent config check`, then `systemctl reload etcd-agent`",
     ),
+    (
+        "api-tls-unusable",
+        "install a certificate, its key and its authority; the agent reads them again by itself",
+    ),
     ("backup-unverified", "`etcd-agent backup verify`"),
     ("settings-in-the-way", "`systemctl cat etcd`"),
 ];
@@ -186,6 +190,9 @@ pub fn problems(status: &AdminStatus) -> Vec<Problem> {
             own,
             format!("the new configuration was refused: {error}"),
         );
+    }
+    if let Some(error) = &status.api_tls_error {
+        add("api-tls-unusable", own, format!("[api.tls]: {error}"));
     }
     // Failures that are retried are listed too: a backup that could not be verified is not known to be valid.
     if let Some(error) = &status.backups.verify.error {

@@ -7,6 +7,11 @@ pub trait Certificates: Send + Sync {
     /// The earliest expiry of these certificates, their chains and their authorities, in milliseconds since
     /// 1970. `None` if none of them can be read.
     fn not_after(&self) -> Option<UnixMs>;
+    /// What is wrong with the files, in one line, if this process itself works with them. `None` if nothing is
+    /// known to be wrong.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
 }
 
 /// The certificates that etcd is started with.

@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use rustls::client::Resumption;
 use rustls::client::danger::ServerCertVerifier;
@@ -19,16 +18,16 @@ use super::verifier::{NamedVerifier, Own};
 use crate::model::{TlsFiles, UnixMs, digest};
 
 /// Identifies the content of each file without reading it: a rename changes the inode, a write changes the
-/// time.
+/// time. So do chmod and chown, after which a file may be readable.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stamps([Option<(u64, u64, SystemTime)>; 3]);
+pub(super) struct Stamps([Option<(u64, u64, i64, i64)>; 3]);
 
 impl Stamps {
     pub(super) fn of(files: &TlsFiles) -> Self {
         use std::os::unix::fs::MetadataExt;
         Self([&files.cert_file, &files.key_file, &files.ca_file].map(|path| {
             let meta = std::fs::metadata(path).ok()?;
-            Some((meta.ino(), meta.len(), meta.modified().ok()?))
+            Some((meta.ino(), meta.len(), meta.ctime(), meta.ctime_nsec()))
         }))
     }
 }
@@ -96,6 +95,11 @@ impl Material {
             verifier,
             client,
         })
+    }
+
+    /// True if its first certificate to expire has expired.
+    pub(super) fn has_expired(&self) -> bool {
+        self.not_after.0 / 1000 < UnixTime::now().as_secs()
     }
 
     pub(super) fn client(&self, node: Option<&str>, alpn: &[&[u8]]) -> ClientConfig {

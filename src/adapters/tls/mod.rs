@@ -49,16 +49,39 @@ struct State {
     material: Arc<Material>,
     generation: u64,
     in_use: Stamps,
-    /// The stamps of a set that could not be loaded, and whether a warning was logged. Files are often
-    /// replaced one after the other, so a set that does not match counts as bad only if two checks find it
-    /// so.
-    bad: Option<(Stamps, bool)>,
+    bad: Option<Bad>,
     checked: Instant,
+}
+
+/// A set that could not be loaded.
+struct Bad {
+    stamps: Stamps,
+    error: TlsError,
+    /// Files are often replaced one after the other, so a set that does not match counts as bad only if two
+    /// checks find it so.
+    found_twice: bool,
 }
 
 impl Certificates for Tls {
     fn not_after(&self) -> Option<UnixMs> {
         Some(self.current().0.not_after)
+    }
+
+    fn trouble(&self) -> Option<String> {
+        let (in_use, _) = self.current();
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bad) = state.bad.as_ref().filter(|bad| bad.found_twice) {
+            return Some(format!(
+                "{}; the agent works with the former files, and does not start again with these",
+                bad.error
+            ));
+        }
+        in_use.has_expired().then(|| {
+            format!(
+                "the certificate in {}, or the authority that has issued it, has expired, so other agents refuse it",
+                self.files.cert_file.display()
+            )
+        })
     }
 }
 
@@ -134,8 +157,8 @@ impl Tls {
 
     fn reload(&self, state: &mut State, found: Stamps) {
         let seen_before = match &state.bad {
-            Some((stamps, warned)) if *stamps == found => {
-                if *warned {
+            Some(bad) if bad.stamps == found => {
+                if bad.found_twice {
                     return;
                 }
                 true
@@ -154,7 +177,11 @@ impl Tls {
                 if seen_before {
                     warn!("keeping the certificate that is in use: {error}");
                 }
-                state.bad = Some((found, seen_before));
+                state.bad = Some(Bad {
+                    stamps: found,
+                    error,
+                    found_twice: seen_before,
+                });
             }
         }
     }

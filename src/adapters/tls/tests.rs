@@ -57,6 +57,47 @@ fn changed_files_are_read_and_bad_ones_keep_what_is_in_use() {
 }
 
 #[test]
+fn bad_files_are_a_trouble_until_they_can_be_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let files = authority.issue(dir.path(), "n1", &["n1"], 2099);
+    let tls = Tls::load_checking_every(files.clone(), Duration::ZERO).unwrap();
+    assert_eq!(tls.trouble(), None);
+
+    let good = std::fs::read_to_string(&files.key_file).unwrap();
+    let other = authority.issue(dir.path(), "n2", &["n2"], 2099);
+    replace(&files.key_file, &std::fs::read_to_string(other.key_file).unwrap());
+    assert_eq!(tls.trouble(), None, "the certificate may follow");
+    for _ in 0..2 {
+        let said = tls.trouble().unwrap();
+        assert!(
+            said.contains("n1.key: it does not fit") && said.contains("does not start again"),
+            "{said}"
+        );
+    }
+    std::fs::remove_file(&files.key_file).unwrap();
+    assert_eq!(tls.trouble(), None);
+    let said = tls.trouble().unwrap();
+    assert!(said.contains("n1.key: No such file"), "{said}");
+    replace(&files.key_file, &good);
+    assert_eq!(tls.trouble(), None);
+
+    authority.issue(dir.path(), "n1", &["n1"], 2021);
+    let said = tls.trouble().unwrap();
+    assert!(said.contains("n1.crt") && said.contains("has expired"), "{said}");
+}
+
+#[test]
+fn files_are_read_again_after_a_change_of_their_mode() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let files = Authority::new().issue(dir.path(), "n1", &["n1"], 2099);
+    let before = stamp(std::slice::from_ref(&files));
+    std::fs::set_permissions(&files.key_file, std::fs::Permissions::from_mode(0o640)).unwrap();
+    assert_ne!(stamp(&[files]), before);
+}
+
+#[test]
 fn what_is_wrong_with_a_file_is_said_with_its_name() {
     let dir = tempfile::tempdir().unwrap();
     let authority = Authority::new();

@@ -172,6 +172,7 @@ impl AgentHandle for Agent {
             store_error,
             copy: self.shared.with(|inner| inner.copy.clone()),
             config_error,
+            api_tls_error: self.certificates.as_ref().and_then(|files| files.trouble()),
             verified,
             conflicts,
             vitals: picture::vitals(self),

@@ -157,6 +157,7 @@ pub(in crate::cli) fn status() -> AdminStatus {
         store_error: None,
         copy: None,
         config_error: None,
+        api_tls_error: None,
         verified: None,
         conflicts: Vec::new(),
         vitals: Vitals::default(),

@@ -35,6 +35,8 @@ fn a_cluster_with_much_wrong() {
     }
     status.store_error = Some("s3://backups/etcd: 403 AccessDenied".into());
     status.config_error = Some("/etc/etcd-agent/config.toml:3: cluster.nmae: no such key".into());
+    status.api_tls_error =
+        Some("cannot use the private key in /etc/etcd-agent/tls/node.key: it does not fit".into());
     status.conflicts =
         vec!["/etc/systemd/system/etcd.service.d/99.conf:2: ExecStart= has --config-file".into()];
     status.decision = Decision {
