@@ -44,6 +44,10 @@ impl Paths {
     pub fn config_dir_of_old(&self) -> PathBuf {
         self.run().join("config.d")
     }
+    /// Root's copy of the configuration for a oneshot of another user: 0644, in the private `/tmp` of its unit.
+    pub fn config_copy(&self) -> PathBuf {
+        self.at("/tmp/etcd-agent-config.json")
+    }
     /// The hosts of several clusters, for `status --all`.
     pub fn clusters_file(&self) -> PathBuf {
         self.at("/etc/etcd-agent/clusters.toml")

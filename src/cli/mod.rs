@@ -141,6 +141,9 @@ enum Verb {
     /// Write the drop-in and its environment file (etcd-agent-apply.service does)
     #[command(hide = true)]
     Apply,
+    /// Copy root's configuration for a oneshot of another user (its `ExecStartPre=`)
+    #[command(hide = true)]
+    CopyConfig,
     /// Inspect, restore or move the data directory (etcd-agent-data.service does)
     #[command(hide = true)]
     Data,
@@ -160,9 +163,12 @@ impl Verb {
     /// Refuses what belongs to the units of a host, or asks other hosts itself.
     fn on(&self, host: &NodeName) -> Result<(), Failure> {
         let here = match self {
-            Self::Run | Self::Apply | Self::Data | Self::VerifyRestore | Self::Gate { .. } => {
-                "the units of that host run this command"
-            }
+            Self::Run
+            | Self::Apply
+            | Self::CopyConfig
+            | Self::Data
+            | Self::VerifyRestore
+            | Self::Gate { .. } => "the units of that host run this command",
             Self::Status(args) if args.is_of_all() => {
                 "`status --all` asks the hosts of clusters.toml from here"
             }
@@ -200,6 +206,7 @@ pub fn main(cli: Cli) -> ExitCode {
     match cli.verb {
         // The oneshots need no runtime.
         Verb::Apply => crate::unit::apply::run(&paths),
+        Verb::CopyConfig => crate::unit::config_copy::run(&paths),
         Verb::Data => crate::unit::data::run(&paths),
         Verb::VerifyRestore => crate::unit::verify::run(&paths),
         Verb::Gate { stop: false } => crate::unit::gate::run(&paths),
@@ -254,7 +261,9 @@ async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
         Verb::CheckConfig(args) | Verb::Config(config::ConfigVerb::Check(args)) => config::check(paths, args),
         Verb::Config(config::ConfigVerb::Show(output)) => config::show(paths, output),
         Verb::Config(config::ConfigVerb::IsLoaded(output)) => config::is_loaded(paths, output).await,
-        Verb::Apply | Verb::Data | Verb::VerifyRestore | Verb::Gate { .. } => Ok(Exit::Usage),
+        Verb::Apply | Verb::CopyConfig | Verb::Data | Verb::VerifyRestore | Verb::Gate { .. } => {
+            Ok(Exit::Usage)
+        }
     }
 }
 

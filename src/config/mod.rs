@@ -63,6 +63,35 @@ pub fn load(paths: &Paths) -> Result<Option<Loaded>, Problems> {
     assemble(&found, &Machine::here(paths)).map(Some)
 }
 
+/// The path and the content of each source, lowest precedence first, for [`load_copied`].
+///
+/// # Errors
+/// [`Problems`] if a source cannot be read, or is not root's alone.
+pub fn copy(paths: &Paths) -> Result<Vec<(String, String)>, Problems> {
+    let found = sources::find(paths)?.into_iter();
+    Ok(found
+        .map(|source| (source.path.display().to_string(), source.text))
+        .collect())
+}
+
+/// [`load`] from a [`copy`] of the sources.
+///
+/// # Errors
+/// [`Problems`], as [`load`].
+pub fn load_copied(paths: &Paths, copied: Vec<(String, String)>) -> Result<Option<Loaded>, Problems> {
+    if copied.is_empty() {
+        return Ok(None);
+    }
+    let found: Vec<Source> = copied
+        .into_iter()
+        .map(|(path, text)| Source {
+            path: path.into(),
+            text,
+        })
+        .collect();
+    assemble(&found, &Machine::here(paths)).map(Some)
+}
+
 /// [`load`] for a node that may already run a member. A configuration that drops the member's cluster name,
 /// peers or TLS, or the TLS of its agent's API, is a problem too, unless root has accepted it.
 ///

@@ -2,6 +2,7 @@
 
 pub mod apply;
 pub mod boot;
+pub mod config_copy;
 pub mod data;
 mod dirs;
 pub mod files;

@@ -118,6 +118,22 @@ fn f11b_the_oneshots_that_are_not_roots_see_no_secrets() {
     }
 }
 
+/// etcd has the user of `etcd-agent-data.service`, and may trace its processes. They must not be able to read what
+/// only the agent may read.
+#[test]
+fn oneshots_of_other_users_read_roots_copy_of_the_configuration_and_have_no_group_of_the_agent() {
+    for name in ["etcd-agent-data.service", "etcd-agent-verify.service"] {
+        let (_, text) = units().into_iter().find(|(unit, _)| unit == name).unwrap();
+        let groups = [values(&text, "Group"), values(&text, "SupplementaryGroups")].concat();
+        assert!(!groups.contains(&"etcd-agent"), "{name}: {groups:?}");
+        let before = values(&text, "ExecStartPre");
+        assert_eq!(before, ["-!/usr/bin/etcd-agent", "copy-config"], "{name}");
+        assert_eq!(values(&text, "PrivateTmp"), ["yes"], "{name}");
+        let without = ["CapabilityBoundingSet=\n", "AmbientCapabilities=\n"];
+        assert!(without.iter().all(|line| text.contains(line)), "{name}");
+    }
+}
+
 #[test]
 fn f11c_no_unit_dumps_core_or_takes_all_memory() {
     for (unit, text) in units() {

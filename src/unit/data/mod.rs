@@ -24,7 +24,7 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 
 use super::mounts::HeldBy;
-use super::{DataDirs, boot, files, settings, wal};
+use super::{DataDirs, boot, config_copy, files, wal};
 use crate::model::DataState;
 use crate::paths::Paths;
 use crate::ports::{DataReport, DataRequest, Inspection, ProcessReport};
@@ -193,13 +193,16 @@ fn try_run(paths: &Paths) -> Result<(), String> {
         .ok_or_else(|| format!("{} is not there: nothing was asked", path.display()))?;
     let request: RequestFile =
         serde_json::from_slice(&body).map_err(|error| format!("{}: {error}", path.display()))?;
-    let answer = match settings::load(paths) {
+    let answer = match config_copy::load(paths) {
         Ok(settings) if request.boot_id == boot::id() => {
             let owner = Owner::new(paths, &settings, uid);
             owner.answer(&request, was_done(&paths.data_report(), &request.id))
         }
         Ok(_) => refused(&request, "the request is from an earlier boot"),
-        Err(why) => refused(&request, &why),
+        Err(why) => {
+            super::journal::say(&format!("etcd-agent data: {why}"));
+            refused(&request, &why)
+        }
     };
     let path = paths.data_report();
     let body = serde_json::to_vec_pretty(&answer).map_err(|error| error.to_string())?;

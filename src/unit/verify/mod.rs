@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::data::tool;
 pub use super::data::tool::Programs;
-use super::{boot, files, selected, settings};
+use super::{boot, config_copy, files, selected};
 use crate::config::Settings;
 use crate::model::is_too_old;
 use crate::paths::Paths;
@@ -130,7 +130,7 @@ fn try_run(paths: &Paths) -> Result<(), String> {
         .ok_or_else(|| format!("{} is not there: nothing was asked", path.display()))?;
     let file: RequestFile =
         serde_json::from_slice(&body).map_err(|error| format!("{}: {error}", path.display()))?;
-    let proof = match settings::load(paths) {
+    let proof = match config_copy::load(paths) {
         Ok(settings) if file.boot_id == boot::id() => {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()

@@ -159,6 +159,37 @@ fn emptied(n1: &Host) {
     assert_eq!(etcd_pid(n1), pid, "etcd was not restarted");
 }
 
+/// The oneshots read a configuration that their users may not read, and have no group of the agent for it. etcd has the
+/// user of one of them. The files stay as they are.
+fn not_readable(n1: &Host) {
+    let fragment = "/etc/etcd-agent/config.d/50-archive.toml";
+    n1.write_file(fragment, "[archive]\nkeep = 4\n", "0640", "root:etcd-agent")
+        .unwrap();
+    let script = format!(
+        "chgrp etcd-agent {CONFIG} /etc/etcd-agent/config.d && chmod 0640 {CONFIG} && chmod 0750 /etc/etcd-agent/config.d"
+    );
+    n1.sh(&script).unwrap().ok().unwrap();
+    for user in ["etcd", "etcd-agent-verify"] {
+        let denied = as_user(n1, user, &format!("cat {CONFIG}"));
+        assert!(denied.stderr.contains("Permission denied"), "{}", denied.stderr);
+    }
+    n1.systemctl(&["reload", "etcd-agent"]).unwrap().ok().unwrap();
+    wait_status(n1, 0);
+    n1.systemctl(&["start", "etcd-agent-data"]).unwrap().ok().unwrap();
+    let report = n1.read_file("/run/etcd-agent-data/report.json").unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert!(
+        report["report"].is_object() && report["unknown"].is_null(),
+        "{report}"
+    );
+    let said = n1.journal("etcd-agent-data").unwrap();
+    assert!(!said.contains("copy-config"), "{said}");
+    let copies = n1
+        .sh("find /tmp /run -name etcd-agent-config.json 2>/dev/null || true")
+        .unwrap();
+    assert_eq!(copies.text(), "", "systemd removes the copy");
+}
+
 #[test]
 fn f01_what_the_daemons_user_plants_is_not_carried_out() {
     let lab = Lab::builder("roots").package(&deb()).boot().unwrap();
@@ -179,6 +210,7 @@ fn f01_what_the_daemons_user_plants_is_not_carried_out() {
 
     planted(n1);
     emptied(n1);
+    not_readable(n1);
 
     // F11a: the user that restores a backup for verification may not give orders to systemd.
     let user = n1.unit_property("etcd-agent-verify", "User").unwrap();
