@@ -56,11 +56,14 @@ pub struct Loaded {
 /// # Errors
 /// [`Problems`]: all errors in all files, each with file, line, field, what was expected and what to do.
 pub fn load(paths: &Paths) -> Result<Option<Loaded>, Problems> {
-    let found = sources::find(paths)?;
+    load_from(paths, &sources::find(paths)?)
+}
+
+fn load_from(paths: &Paths, found: &[Source]) -> Result<Option<Loaded>, Problems> {
     if found.is_empty() {
         return Ok(None);
     }
-    assemble(&found, &Machine::here(paths)).map(Some)
+    assemble(found, &Machine::here(paths)).map(Some)
 }
 
 /// The path and the content of each source, lowest precedence first, for [`load_copied`].
@@ -79,17 +82,12 @@ pub fn copy(paths: &Paths) -> Result<Vec<(String, String)>, Problems> {
 /// # Errors
 /// [`Problems`], as [`load`].
 pub fn load_copied(paths: &Paths, copied: Vec<(String, String)>) -> Result<Option<Loaded>, Problems> {
-    if copied.is_empty() {
-        return Ok(None);
-    }
-    let found: Vec<Source> = copied
-        .into_iter()
-        .map(|(path, text)| Source {
-            path: path.into(),
-            text,
-        })
-        .collect();
-    assemble(&found, &Machine::here(paths)).map(Some)
+    let source = |(path, text): (String, String)| Source {
+        path: path.into(),
+        text,
+    };
+    let found: Vec<Source> = copied.into_iter().map(source).collect();
+    load_from(paths, &found)
 }
 
 /// [`load`] for a node that may already run a member. A configuration that drops the member's cluster name,

@@ -3,9 +3,9 @@
 //! `etcd-agent copy-config` is the `ExecStartPre=` of such a oneshot. It runs as root, without capabilities, and
 //! copies the files into the private `/tmp` of the unit. ADR 30.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -18,13 +18,7 @@ type Copy = Result<Vec<(String, String)>, String>;
 
 /// Writes the copy.
 pub fn run(paths: &Paths) -> ExitCode {
-    match write(paths) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            super::journal::say(&format!("etcd-agent copy-config: {why}"));
-            ExitCode::FAILURE
-        }
-    }
+    super::journal::exit_code("copy-config", write(paths))
 }
 
 fn write(paths: &Paths) -> Result<(), String> {
@@ -62,15 +56,8 @@ pub(super) fn load(paths: &Paths) -> Result<Settings, String> {
 
 /// Reads the copy, which only root can have written. `None` if there is none.
 fn read(paths: &Paths, path: &Path) -> io::Result<Option<Copy>> {
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let opened = OpenOptions::new()
-        .read(true)
-        .custom_flags(i32::try_from(flags.bits()).unwrap_or(0))
-        .open(path);
-    let file: File = match opened {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
+    let Some(file) = files::open_no_link(path)? else {
+        return Ok(None);
     };
     let refused = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why);
     let (meta, root) = (file.metadata()?, fs::metadata(paths.host(Path::new("/")))?);

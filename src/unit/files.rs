@@ -16,10 +16,7 @@ pub const MAX_BYTES: u64 = 1 << 20;
 /// # Errors
 /// Whatever the kernel says; `InvalidData` for anything but a regular file of that size.
 pub fn read_bounded(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    read(
-        path,
-        i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0),
-    )
+    read(path, rustix::fs::OFlags::NOFOLLOW)
 }
 
 /// [`read_bounded`], following links: for root's own files, such as a unit file.
@@ -27,20 +24,34 @@ pub fn read_bounded(path: &Path) -> io::Result<Option<Vec<u8>>> {
 /// # Errors
 /// As [`read_bounded`].
 pub fn read_following(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    read(path, 0)
+    read(path, rustix::fs::OFlags::empty())
 }
 
-fn read(path: &Path, flags: i32) -> io::Result<Option<Vec<u8>>> {
+/// Opens a file to read, as [`read_bounded`] does; `None` when it is not there. It can be anything but a link.
+///
+/// # Errors
+/// Whatever the kernel says.
+pub(super) fn open_no_link(path: &Path) -> io::Result<Option<File>> {
+    open(path, rustix::fs::OFlags::NOFOLLOW)
+}
+
+fn open(path: &Path, flags: rustix::fs::OFlags) -> io::Result<Option<File>> {
     // Non-blocking, so that a FIFO put there cannot hold the reader.
-    let nonblock = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
-    let file = match OpenOptions::new()
+    let flags = flags | rustix::fs::OFlags::NONBLOCK;
+    let opened = OpenOptions::new()
         .read(true)
-        .custom_flags(flags | nonblock)
-        .open(path)
-    {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
+        .custom_flags(i32::try_from(flags.bits()).unwrap_or(0))
+        .open(path);
+    match opened {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn read(path: &Path, flags: rustix::fs::OFlags) -> io::Result<Option<Vec<u8>>> {
+    let Some(file) = open(path, flags)? else {
+        return Ok(None);
     };
     let meta = file.metadata()?;
     if !meta.is_file() || meta.len() > MAX_BYTES {

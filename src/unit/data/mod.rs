@@ -173,13 +173,7 @@ pub fn archive_empty(dirs: &DataDirs) -> Result<Option<PathBuf>, String> {
 
 /// Carries out the request in [`Paths::data_request`]. Succeeds when a report was written, whatever it says.
 pub fn run(paths: &Paths) -> ExitCode {
-    match try_run(paths) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            super::journal::say(&format!("etcd-agent data: {why}"));
-            ExitCode::FAILURE
-        }
-    }
+    super::journal::exit_code("data", try_run(paths))
 }
 
 fn try_run(paths: &Paths) -> Result<(), String> {

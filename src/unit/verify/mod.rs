@@ -114,13 +114,7 @@ impl Drop for Scratch {
 /// Carries out the request in [`Paths::verify_request`]. Succeeds when a report was written, whatever it
 /// says.
 pub fn run(paths: &Paths) -> ExitCode {
-    match try_run(paths) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            super::journal::say(&format!("etcd-agent verify-restore: {why}"));
-            ExitCode::FAILURE
-        }
-    }
+    super::journal::exit_code("verify-restore", try_run(paths))
 }
 
 fn try_run(paths: &Paths) -> Result<(), String> {
