@@ -95,7 +95,8 @@ pub enum Action {
         /// Whether the staged restore is then swapped in.
         staged: bool,
     },
-    /// Let the gate pass for this assignment generation in this boot.
+    /// Let the gate pass for this assignment generation in this boot. Before the first start of a member it only
+    /// records that the start is allowed; the next one clears the gate.
     ClearGate {
         /// Which generation.
         generation: Generation,

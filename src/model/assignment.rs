@@ -49,14 +49,14 @@ impl InitialState {
     }
 }
 
-/// Whether the gate was ever cleared for a member.
+/// Whether the first start of a member was ever allowed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FirstStart {
     /// It was not: the member cannot have started, unless root has overridden the gate.
     Held,
-    /// It is about to be cleared, or was: the member may have started while no agent was there to see it. Files
-    /// of an older version do not tell.
+    /// It was: the gate is cleared next, and the member may have started while no agent was there to see it. Files of
+    /// an older version do not tell.
     #[default]
     Allowed,
 }
@@ -133,7 +133,7 @@ pub struct Assignment {
     /// second restore would lose what it acknowledged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restored: bool,
-    /// Whether the gate was ever cleared for this member.
+    /// Whether its first start was ever allowed.
     #[serde(default, skip_serializing_if = "FirstStart::is_allowed")]
     pub first_start: FirstStart,
     /// Over what its next start speaks; `None` in a file of an older version: as configured.
@@ -155,6 +155,13 @@ impl Assignment {
             token: self.token.clone(),
             state: self.initial_state,
         }
+    }
+
+    /// True if the gate is cleared for this assignment. `cleared` is the generation in the file of this boot. The
+    /// agent may have written it for an assignment that it has forgotten: one whose first start was not allowed has
+    /// no cleared gate.
+    pub fn is_cleared(&self, cleared: Option<Generation>) -> bool {
+        cleared == Some(self.generation) && self.first_start == FirstStart::Allowed
     }
 
     /// True for a member that has had its data. It never starts without them.

@@ -127,10 +127,10 @@ fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> 
 }
 
 /// True if the other nodes' member lists have client URLs of this member. A member publishes them at its first
-/// start, perhaps while no agent was running to see it. If the gate was ever cleared for the member, one list is
-/// enough, and the start is written down at once: the node that has the list may fall silent, and a member that has
-/// started must not start as a new one again. If the gate was never cleared, only root's override can have let it
-/// start, and one list may be a lie.
+/// start, perhaps while no agent was running to see it. If its first start was ever allowed, one list is enough, and
+/// the start is written down at once: the node that has the list may fall silent, and a member that has started must
+/// not start as a new one again. If it was never allowed, only root's override can have let it start, and one list may
+/// be a lie.
 fn has_published(cx: &Context<'_>, assignment: &Assignment) -> bool {
     let own = |list: &MemberList| {
         let member = list.get(assignment.member_id);

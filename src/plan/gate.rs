@@ -8,7 +8,7 @@ use crate::model::{Action, Assignment, Genesis, NodeName, NodeStatus, ReasonCode
 /// Clears the gate once the epoch is confirmed by a majority of the electorate or by the shared store.
 pub(super) fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> Option<Action> {
     // A report of a newer epoch is enough to hold a start back.
-    if cx.obs.gate.cleared == Some(assignment.generation) || cx.obs.newest_epoch > genesis.epoch {
+    if assignment.is_cleared(cx.obs.gate.cleared) || cx.obs.newest_epoch > genesis.epoch {
         return None;
     }
     let nodes = cx.known_nodes();

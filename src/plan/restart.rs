@@ -17,7 +17,7 @@ const STAY_UP_BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::
 /// pause does not apply to another member, whose data and settings are new.
 pub(super) fn start(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Action> {
     // A report of a newer epoch is enough to hold a start back.
-    if cx.obs.gate.cleared != Some(assignment.generation) || cx.obs.newest_epoch > assignment.epoch {
+    if !assignment.is_cleared(cx.obs.gate.cleared) || cx.obs.newest_epoch > assignment.epoch {
         return None;
     }
     if assignment.started && orders::paused(cx).is_some() {
@@ -85,7 +85,7 @@ pub(super) fn granted(cx: &mut Context<'_>) -> Option<Action> {
     let assignment = cx.obs.assignment.as_ref()?;
     let (coordinator, grant) = leave(cx, GrantPurpose::Restart)?;
     let up = cx.obs.me.is_active();
-    let ready = cx.obs.gate.cleared == Some(assignment.generation)
+    let ready = assignment.is_cleared(cx.obs.gate.cleared)
         && cx
             .obs
             .in_force

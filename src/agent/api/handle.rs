@@ -336,7 +336,7 @@ impl AgentHandle for Agent {
         let newest = self.shared.elector().newest_epoch;
         let clear = assigned
             .as_ref()
-            .is_none_or(|a| Some(a.generation) == cleared && newest <= a.epoch);
+            .is_none_or(|a| a.is_cleared(cleared) && newest <= a.epoch);
         let now = self.ports.clock.steady();
         let text = self.shared.with(|inner| {
             // A gate that may pass does not ask. If it asks, it has found other data than the agent's last

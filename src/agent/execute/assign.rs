@@ -3,7 +3,7 @@
 use crate::agent::Agent;
 use crate::agent::execute::fence::stale;
 use crate::agent::gate::save_gate;
-use crate::model::{Assignment, Directives, FirstStart};
+use crate::model::{Assignment, Directives, FirstStart, Generation};
 use crate::ports::PortResult;
 
 /// Takes over a register that is still newer than the own one, or that orders this node out.
@@ -30,6 +30,11 @@ pub(crate) fn assign(agent: &Agent, wanted: &Assignment) -> PortResult<()> {
             wanted.generation
         )));
     }
+    if current == Generation::default() || wanted.first_start == FirstStart::Held {
+        // The generations begin anew with the agent's memory, and the file of this boot may be of a former one. And a
+        // gate that reads the files of the former assignment must not let a member start that is held.
+        agent.ports.state.clear_gate(Generation::default())?;
+    }
     agent.ports.state.save_assignment(wanted)?;
     tracing::info!(
         etcd_agent.epoch = wanted.epoch.0,
@@ -43,16 +48,17 @@ pub(crate) fn assign(agent: &Agent, wanted: &Assignment) -> PortResult<()> {
     save_gate(agent)
 }
 
-/// Writes down that the gate was cleared for this member, before it is. From then on the member may have started
-/// without the agent's knowledge.
-pub(crate) fn mark_cleared(agent: &Agent) -> PortResult<()> {
+/// Records that the first start of this member is allowed; false if that is recorded already. From then on the
+/// member may have started without the agent's knowledge.
+pub(crate) fn allow_first_start(agent: &Agent) -> PortResult<bool> {
     match agent.ports.state.assignment()? {
         Some(assigned) if assigned.first_start == FirstStart::Held && !mutant!(FirstStartUnmarked) => {
             agent.ports.state.save_assignment(&Assignment {
                 first_start: FirstStart::Allowed,
                 ..assigned
-            })
+            })?;
+            Ok(true)
         }
-        _ => Ok(()),
+        _ => Ok(false),
     }
 }

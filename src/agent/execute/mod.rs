@@ -123,7 +123,10 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             if let Some(epoch) = by_store {
                 fence_recorded(agent, *epoch).await?;
             }
-            assign::mark_cleared(agent)?;
+            if assign::allow_first_start(agent)? {
+                // From now on one node's list is evidence of a start. The next decision judges the lists again.
+                return Ok(());
+            }
             agent.ports.state.clear_gate(*generation)
         }
         Action::StartEtcd { fence } => {

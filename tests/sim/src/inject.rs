@@ -305,7 +305,7 @@ fn forget(world: &mut World, host: usize) {
     h.reboot_locks = etcd_agent::model::RebootLocks::default();
     h.fetched.clear();
     h.spec = etcd_agent::model::SpecRecord::default();
-    h.cleared = None;
+    // `h.cleared` stays: it is not on the disk, and the host does not boot.
     h.in_force = None;
     h.written = None;
     h.reinstalled += 1;

@@ -25,6 +25,18 @@ impl World {
             let text = format!("{} starts etcd of epoch {serves} and knows epoch {known}", h.name);
             self.violate(1, text);
         }
+        // The gate does not pass for such a member, and root's override is not simulated.
+        let held = self.hosts[host]
+            .assignment
+            .as_ref()
+            .filter(|a| a.first_start == FirstStart::Held);
+        if let Some(held) = held.filter(|a| !a.had_data()) {
+            let text = format!(
+                "{} starts member {} before its disk says so",
+                self.hosts[host].name, held.member_id
+            );
+            self.violate(2, text);
+        }
     }
 
     /// Rule 1: the etcd here is not of an older epoch than its own agent has learned, once the agent has had
