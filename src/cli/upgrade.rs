@@ -208,7 +208,8 @@ pub(super) async fn carry_out(client: &Client, seen: &AdminStatus, mut wanted: W
 }
 
 /// Orders the next step. Right after a step its last restart may not be settled, or an agent may be silent for
-/// a moment: the order is given again for a while.
+/// a moment: the order is given again for a while. So is one whose answer was lost with the agent. The agent may have
+/// taken it: the same version again changes nothing, and a refusal does not end the attempts.
 async fn next_step(
     client: &Client,
     change: DirectiveChange,
@@ -217,14 +218,29 @@ async fn next_step(
 ) -> Result<DirectiveView, Failure> {
     let until = Instant::now() + SETTLES;
     let mut progress = Progress::new();
+    let (mut may_settle, mut lost) = (!is_first, None);
     loop {
-        match direct::order(client, change.clone(), order).await {
-            Err(failure) if !is_first && failure.exit == Exit::Refused && Instant::now() < until => {
-                progress.say(&failure.text);
-                tokio::time::sleep(EVERY).await;
-            }
-            answer => return answer,
+        let failure = match direct::order(client, change.clone(), order).await {
+            Ok(view) => return Ok(view),
+            Err(failure) => failure,
+        };
+        if failure.exit == Exit::Unreachable {
+            may_settle = true;
+            lost = Some(failure.text.clone());
+        } else if failure.exit != Exit::Refused || !may_settle {
+            return Err(failure);
         }
+        if Instant::now() >= until {
+            let Some(lost) = lost else { return Err(failure) };
+            return Err(Failure::new(
+                Exit::Unreachable,
+                format!(
+                    "{lost}. The agent may have taken the order: look at `etcd-agent status`. Last answer: {failure}"
+                ),
+            ));
+        }
+        progress.say(&failure.text);
+        tokio::time::sleep(EVERY).await;
     }
 }
 
