@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::client::Client;
+use super::client::{CallError, Client};
 use super::confirm::Yes;
 use super::direct::{self, OrderArgs, Silent};
 use super::exit::{Failure, Outcome};
@@ -62,7 +62,6 @@ pub(super) struct Work {
 
 pub(super) async fn run(paths: &Paths, args: NodeArgs, work: &Work) -> Outcome {
     let client = Client::new(paths);
-    let seen: AdminStatus = client.get("/v1/status").await?;
     let Work { noun, done, .. } = work;
     if args.cancel {
         let view = direct::order(&client, work.cancel.clone(), args.order).await?;
@@ -76,6 +75,7 @@ pub(super) async fn run(paths: &Paths, args: NodeArgs, work: &Work) -> Outcome {
         };
         return direct::report(&view, &Silent::default(), &said, args.order);
     }
+    let seen = look(&client, args.rolling).await?;
     let nodes = meant(&seen, args.node, args.rolling, work)?;
     if !args.order.dry_run {
         let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
@@ -99,6 +99,18 @@ pub(super) async fn run(paths: &Paths, args: NodeArgs, work: &Work) -> Outcome {
     )
 }
 
+/// The status. For an order for all it comes from a new look, because an etcd may have come up a moment ago; an agent
+/// that is too busy to look again answers with its last look.
+async fn look(client: &Client, rolling: bool) -> Result<AdminStatus, CallError> {
+    if rolling {
+        match client.get("/v1/status/fresh").await {
+            Err(CallError::Answered { status: 503, .. }) => {}
+            answer => return answer,
+        }
+    }
+    client.get("/v1/status").await
+}
+
 /// The nodes that are meant; each must have a member. An order for all includes members whose etcd does not answer yet:
 /// it waits for them. One that was left out would not be restarted, and nobody would see it.
 pub(super) fn meant(
@@ -112,7 +124,13 @@ pub(super) fn meant(
         .map(|(node, _)| node.clone())
         .collect();
     if rolling {
-        let listed = seen.node.members.known();
+        // The newest list that was read through quorum; one that this node's etcd read alone may be an old one.
+        let lists =
+            health::nodes(seen).filter_map(|(node, seen)| Some((node, seen.known()?.members.known()?)));
+        let newest = lists
+            .filter(|(_, list)| list.linearizable)
+            .max_by_key(|(node, list)| (list.term, **node == seen.node.node));
+        let listed = newest.map(|(_, list)| list).or(seen.node.members.known());
         let is_listed = |node: &NodeName| {
             let mut all = listed.into_iter().flat_map(|list| &list.members);
             all.any(|member| member.name == node.as_str())

@@ -47,15 +47,25 @@ fn an_order_for_all_leaves_no_member_out() {
         name("n4"),
         Fact::Known(NodeStatus {
             etcd: Fact::Absent,
+            members: Fact::Absent,
             ..node(4)
         }),
     );
     let all = meant(&seen, None, true, &RESTART).unwrap();
     assert_eq!(all, ["n1", "n2", "n3"].map(name).into(), "n4 is a spare");
     assert!(meant(&seen, Some(name("n2")), false, &RESTART).is_err());
-    // Without a list of the members only the etcds that answer are known.
-    seen.node.members = Fact::Absent;
-    assert_eq!(meant(&seen, None, true, &RESTART).unwrap(), [name("n1")].into());
+    // Without an own list, the one of a peer counts if it was read through quorum.
+    let list = std::mem::replace(&mut seen.node.members, Fact::Absent);
+    let mut read_by_n2 = |linearizable| {
+        let list = list.known().unwrap().clone();
+        if let Some(Fact::Known(peer)) = seen.peers.get_mut(&name("n2")) {
+            peer.members = Fact::Known(MemberList { linearizable, ..list });
+        }
+        meant(&seen, None, true, &RESTART).unwrap()
+    };
+    assert_eq!(read_by_n2(true), all);
+    // Without any list only the etcds that answer are known.
+    assert_eq!(read_by_n2(false), [name("n1")].into());
 }
 
 #[test]
