@@ -37,6 +37,9 @@ use files::{Material, Stamps};
 
 /// The shortest interval between two checks of the files.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
+/// A bad set is read again after this many checks. The cause may leave no mark on the files, such as too many open
+/// files.
+const READ_AGAIN_AFTER: u32 = 15;
 
 /// One end's certificate, key and trusted authorities, kept up to date with their files.
 pub struct Tls {
@@ -60,6 +63,7 @@ struct Bad {
     /// Files are often replaced one after the other, so a set that does not match counts as bad only if two
     /// checks find it so.
     found_twice: bool,
+    read: Instant,
 }
 
 impl Certificates for Tls {
@@ -156,15 +160,12 @@ impl Tls {
     }
 
     fn reload(&self, state: &mut State, found: Stamps) {
-        let seen_before = match &state.bad {
-            Some(bad) if bad.stamps == found => {
-                if bad.found_twice {
-                    return;
-                }
-                true
-            }
-            _ => false,
-        };
+        let before = state.bad.as_ref().filter(|bad| bad.stamps == found);
+        let (seen_before, is_known) = (before.is_some(), before.is_some_and(|bad| bad.found_twice));
+        let read_again_after = self.check_every * READ_AGAIN_AFTER;
+        if is_known && before.is_some_and(|bad| bad.read.elapsed() < read_again_after) {
+            return;
+        }
         match Material::read(&self.files) {
             Ok(material) => {
                 state.material = Arc::new(material);
@@ -174,13 +175,14 @@ impl Tls {
                 info!("read the changed certificate {}", self.files.cert_file.display());
             }
             Err(error) => {
-                if seen_before {
+                if seen_before && !is_known {
                     warn!("keeping the certificate that is in use: {error}");
                 }
                 state.bad = Some(Bad {
                     stamps: found,
                     error,
                     found_twice: seen_before,
+                    read: Instant::now(),
                 });
             }
         }

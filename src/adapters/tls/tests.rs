@@ -87,6 +87,24 @@ fn bad_files_are_a_trouble_until_they_can_be_used() {
     assert!(said.contains("n1.crt") && said.contains("has expired"), "{said}");
 }
 
+/// Such as too many open files at both checks.
+#[test]
+fn files_that_could_not_be_read_twice_are_read_again_without_a_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let files = authority.issue(dir.path(), "n1", &["n1"], 2098);
+    let tls = Tls::load_checking_every(files.clone(), Duration::ZERO).unwrap();
+    authority.issue(dir.path(), "n1", &["n1"], 2099);
+    tls.state.lock().unwrap().bad = Some(Bad {
+        stamps: Stamps::of(&files),
+        error: TlsError("Too many open files".to_owned()),
+        found_twice: true,
+        read: Instant::now(),
+    });
+    assert_eq!(tls.trouble(), None);
+    assert_eq!(tls.generation(), 2);
+}
+
 #[test]
 fn files_are_read_again_after_a_change_of_their_mode() {
     use std::os::unix::fs::PermissionsExt;
