@@ -36,22 +36,27 @@ fn replace(path: &Path, body: &[u8]) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(0o644))
 }
 
-/// Loads the configuration from the copy. Without a copy it reads the files, as the user of this process.
+/// Loads the configuration from the copy. Without one that root has written it reads the files, as the user of this
+/// process: where `/tmp` is not private, another user may have put something in the place of the copy.
 ///
 /// # Errors
 /// One line: what is wrong with the configuration or with the copy.
 pub(super) fn load(paths: &Paths) -> Result<Settings, String> {
     let path = paths.config_copy();
-    match read(paths, &path) {
-        Ok(Some(copy)) => settings::valid(paths, config::load_copied(paths, copy?)),
-        Ok(None) => settings::load(paths).map_err(|why| {
-            format!(
-                "ExecStartPre= of this unit has left no copy of root's configuration (`systemctl cat` shows \
-                 the unit): {why}"
-            )
-        }),
-        Err(error) => Err(format!("reading {}: {error}", path.display())),
-    }
+    let no_copy = match read(paths, &path) {
+        Ok(Some(copy)) => return settings::valid(paths, config::load_copied(paths, copy?)),
+        Ok(None) => {
+            "ExecStartPre= of this unit has left no copy of root's configuration; add that line again \
+                     (`systemctl cat` shows the unit)"
+                .to_owned()
+        }
+        Err(error) => {
+            let refused = format!("reading {}: {error}", path.display());
+            super::journal::say(&refused);
+            refused
+        }
+    };
+    settings::load(paths).map_err(|why| format!("{no_copy}, or make the files readable (chmod 644): {why}"))
 }
 
 /// Reads the copy, which only root can have written. `None` if there is none.
@@ -134,15 +139,22 @@ mod tests {
         let (root, paths) = host();
         configure(&paths, 5);
         let copy = paths.config_copy();
-        let refused = || load(&paths).unwrap_err();
         write(&paths).unwrap();
+        configure(&paths, 6);
+        assert_eq!(load(&paths).unwrap().archive.keep, 5, "the copy");
+        fs::set_permissions(&copy, Permissions::from_mode(0o646)).unwrap();
+        assert_eq!(load(&paths).unwrap().archive.keep, 6, "the files");
+        fs::remove_file(paths.config_file()).unwrap();
+        let refused = || load(&paths).unwrap_err();
         fs::set_permissions(&copy, Permissions::from_mode(0o646)).unwrap();
         assert!(refused().contains("PrivateTmp=yes"), "{}", refused());
         fs::rename(&copy, root.path().join("elsewhere")).unwrap();
         std::os::unix::fs::symlink(root.path().join("elsewhere"), &copy).unwrap();
         assert!(refused().contains("etcd-agent-config.json"), "{}", refused());
+        configure(&paths, 7);
         write(&paths).unwrap();
-        assert!(load(&paths).is_ok(), "the link is replaced");
+        fs::remove_file(paths.config_file()).unwrap();
+        assert_eq!(load(&paths).unwrap().archive.keep, 7, "the link is replaced");
         fs::write(&copy, "{").unwrap();
         assert!(refused().contains("not a copy"), "{}", refused());
     }
