@@ -124,8 +124,8 @@ fn objection(alarm: &Alarm, size: Option<u64>, quota: Option<u64>) -> Option<Str
             is_full(size, Some(quota)).then(|| {
                 format!(
                     "the database on {node} has {size} bytes, and its quota is {quota}: etcd would soon raise \
-                     the alarm again. Free space (`etcdctl compact`, `etcd-agent defrag --rolling`) or set a \
-                     larger space.quota first; --force disarms it anyway"
+                     the alarm again. First free space (`etcdctl compact REVISION` with the revision of `etcd-agent \
+                     status`, then `etcd-agent defrag --rolling`) or set a larger space.quota; --force disarms it anyway"
                 )
             })
         }
