@@ -1032,7 +1032,7 @@ _etcd__agent() {
             return 0
             ;;
         etcd__agent__subcmd__backup__subcmd__run)
-            opts="-h --config --endpoints --cacert --cert --key --once --host --color --help"
+            opts="-h --config --endpoints --cacert --cert --key --cluster-id --once --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1055,6 +1055,10 @@ _etcd__agent() {
                     return 0
                     ;;
                 --key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cluster-id)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -381,6 +381,7 @@ complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from run" -l cacert -d 'The authorities that etcd\'s certificates are checked against' -r -F
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from run" -l cert -d 'The client certificate' -r -F
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from run" -l key -d 'Its private key' -r -F
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from run" -l cluster-id -d 'The cluster\'s new ID after a restore by hand; otherwise a cluster with another ID than the newest backup is refused' -r
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from run" -l host -d 'Run the command on this node of the cluster instead, over ssh' -r
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from run" -l color -d 'Colour the output: by default on a terminal, unless `NO_COLOR` is set' -r -f -a "auto\t'On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`'
 always\t'Always'

@@ -11,7 +11,9 @@ use crate::adapters::etcd::LocalEtcd;
 use crate::adapters::store::{open_backups, open_store};
 use crate::backup::{self, BackupMeta, Format};
 use crate::config::Settings;
-use crate::model::{Backoff, BackupFormat, BackupSummary, Epoch, EtcdStatus, TlsFiles, UnixMs, Verdict};
+use crate::model::{
+    Backoff, BackupFormat, BackupSummary, ClusterId, Epoch, EtcdStatus, TlsFiles, UnixMs, Verdict,
+};
 use crate::plan;
 use crate::ports::{Clock, Etcd, ObjectStore, PortError, PortResult};
 
@@ -32,6 +34,8 @@ pub struct StandaloneBackup {
     pub endpoints: Vec<String>,
     /// The TLS files for `https://` URLs.
     pub tls: Option<TlsFiles>,
+    /// The ID of the cluster if it was restored by hand: the newest backup may then be of another one.
+    pub cluster_id: Option<ClusterId>,
     /// Take one backup, then end.
     pub once: bool,
 }
@@ -40,6 +44,7 @@ struct Runner {
     settings: Settings,
     interval: Duration,
     members: Vec<(String, LocalEtcd)>,
+    cluster_id: Option<ClusterId>,
     store: Arc<dyn ObjectStore>,
     /// The store without decryption, and `[store.copy]`: encrypted objects are copied as they are.
     copy: Option<(Arc<dyn ObjectStore>, Arc<dyn ObjectStore>)>,
@@ -58,7 +63,9 @@ pub async fn run_standalone_backup(beside: StandaloneBackup) -> anyhow::Result<(
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen to signals")?;
     let work = async {
         if once {
-            runner.back_up().await?;
+            let (url, etcd, cluster) = runner.pick().await?;
+            runner.refuse_other(cluster).await?;
+            runner.back_up(url, etcd).await?;
             return Ok(runner.look_after().await?);
         }
         watchdog::ready();
@@ -102,6 +109,7 @@ impl Runner {
             settings: beside.settings,
             interval,
             members,
+            cluster_id: beside.cluster_id,
             store,
             clock: SystemClock,
         })
@@ -124,6 +132,11 @@ impl Runner {
     /// Takes a backup if one is due; returns when to check again.
     async fn step(&self, taken: &mut Option<UnixMs>) -> PortResult<Duration> {
         let now = || self.clock.now();
+        let member = self.pick().await;
+        if let Ok((.., cluster)) = member {
+            // Also while no backup is due: the newest one may be of another cluster.
+            self.refuse_other(cluster).await?;
+        }
         let newest = backup::newest(self.store.as_ref(), &self.settings.spec.cluster, now).await?;
         if let Some(backup) = &newest {
             watchdog::say(&format!(
@@ -135,15 +148,15 @@ impl Runner {
         if let Some(wait) = plan::backup_in(newest.as_ref(), *taken, now(), self.interval, calendar) {
             return Ok(wait.saturating_add(self.jitter(Duration::from_secs(1))));
         }
-        *taken = Some(self.back_up().await?.at);
+        let (url, etcd, _) = member?;
+        *taken = Some(self.back_up(url, etcd).await?.at);
         if let Err(error) = self.look_after().await {
             tracing::warn!("{error}");
         }
         Ok(Duration::ZERO)
     }
 
-    async fn back_up(&self) -> PortResult<BackupSummary> {
-        let (url, etcd) = self.pick().await?;
+    async fn back_up(&self, url: &str, etcd: &LocalEtcd) -> PortResult<BackupSummary> {
         watchdog::say(&format!("backing up {url}"));
         let spec = &self.settings.spec;
         let meta = BackupMeta {
@@ -176,7 +189,15 @@ impl Runner {
         Ok(taken)
     }
 
-    async fn pick(&self) -> PortResult<(&str, &LocalEtcd)> {
+    /// Refuses another cluster than that of the backups under this name.
+    async fn refuse_other(&self, cluster: ClusterId) -> PortResult<()> {
+        let (store, name) = (self.store.as_ref(), &self.settings.spec.cluster);
+        let now = || self.clock.now();
+        backup::refuse_other_cluster(store, name, cluster, self.cluster_id, now).await
+    }
+
+    /// The member to take a backup of, and its cluster.
+    async fn pick(&self) -> PortResult<(&str, &LocalEtcd, ClusterId)> {
         let asked = self.members.iter().map(|(_, etcd)| etcd.status());
         let answers: Vec<PortResult<EtcdStatus>> = futures::future::join_all(asked).await;
         let known: Vec<Option<EtcdStatus>> = answers
@@ -184,8 +205,10 @@ impl Runner {
             .map(|answer| answer.as_ref().ok().cloned())
             .collect();
         let picked = plan::backup_of(&known).map_err(PortError::Permanent)?;
-        if let Some((url, etcd)) = picked.and_then(|place| self.members.get(place)) {
-            return Ok((url, etcd));
+        if let Some(place) = picked
+            && let (Some((url, etcd)), Some(Some(status))) = (self.members.get(place), known.get(place))
+        {
+            return Ok((url, etcd, status.cluster_id));
         }
         let why = answers.into_iter().find_map(Result::err);
         Err(why.unwrap_or_else(|| {

@@ -41,6 +41,7 @@ pub use store::manifest::{Compression, Manifest, ManifestError};
 pub use store::marks::{Call, MarkChange, MarksFile};
 pub use store::prune::{Pruned, Pruning, Removed, remove, remove_named};
 pub use store::recent::read_verifications;
+pub use store::same_cluster::refuse_other_cluster;
 pub use store::verification::Verification;
 pub use store::view::look_at_store;
 pub use verify::{VerifyMeta, verify};

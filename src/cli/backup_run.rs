@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::exit::{Exit, Failure, Outcome};
 use crate::config;
-use crate::model::TlsFiles;
+use crate::model::{ClusterId, TlsFiles};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct RunArgs {
@@ -28,6 +28,10 @@ pub(super) struct RunArgs {
     /// Its private key
     #[arg(long, value_name = "FILE", requires = "cacert")]
     key: Option<PathBuf>,
+    /// The cluster's new ID after a restore by hand; otherwise a cluster with another ID than the newest backup is
+    /// refused
+    #[arg(long, value_name = "ID")]
+    cluster_id: Option<ClusterId>,
     /// Take one backup and exit: for a timer
     #[arg(long)]
     once: bool,
@@ -48,6 +52,7 @@ pub(super) async fn run(args: RunArgs) -> Outcome {
         settings: loaded.settings,
         endpoints: args.endpoints,
         tls,
+        cluster_id: args.cluster_id,
         once: args.once,
     };
     crate::agent::run_standalone_backup(beside)

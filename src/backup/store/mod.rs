@@ -13,6 +13,7 @@ pub(super) mod manifest;
 pub(super) mod marks;
 pub(super) mod prune;
 pub(super) mod recent;
+pub(super) mod same_cluster;
 pub(super) mod timelines;
 pub(super) mod verification;
 pub(super) mod view;

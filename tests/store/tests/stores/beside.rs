@@ -29,6 +29,7 @@ fn beside(dir: &Path, s3: &AnyS3, more: &str, endpoints: &[&str], once: bool) ->
         settings,
         endpoints: endpoints.iter().map(|url| (*url).to_owned()).collect(),
         tls: None,
+        cluster_id: None,
         once,
     }
 }
@@ -159,4 +160,21 @@ async fn what_cannot_be_backed_up_is_named_and_leaves_nothing() {
         );
     }
     assert_eq!(s3.store().list("").await.unwrap(), []);
+
+    // Of two clusters under one name the second one is refused, until an operator says that it is the first one.
+    let of = |etcd: &RealEtcd| beside(dir.path(), &s3, "", &[&etcd.url], true);
+    run_standalone_backup(of(&one)).await.unwrap();
+    let error = run_standalone_backup(of(&other)).await.unwrap_err().to_string();
+    assert!(
+        error.contains("set another cluster.name") && error.contains("--cluster-id "),
+        "{error}"
+    );
+    let (_, own) = error.split_once("--cluster-id ").unwrap();
+    let accepted = StandaloneBackup {
+        cluster_id: Some(own.parse().unwrap()),
+        ..of(&other)
+    };
+    assert_eq!(backups(s3.store().as_ref()).await.len(), 1);
+    run_standalone_backup(accepted).await.unwrap();
+    assert_eq!(backups(s3.store().as_ref()).await.len(), 2);
 }
