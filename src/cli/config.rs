@@ -9,7 +9,7 @@ use super::out::{self, Format, Output};
 use crate::config::{self, Entry, Loaded};
 use crate::model::ReloadView;
 use crate::paths::Paths;
-use crate::unit::data::tls_troubles;
+use crate::unit::data::{archive_trouble, tls_troubles};
 use crate::unit::files;
 
 /// Check the configuration, or FILE as if it were already in place
@@ -55,10 +55,12 @@ pub(super) fn check(paths: &Paths, args: CheckArgs) -> Outcome {
     };
     let warnings = config::warnings(&loaded.settings);
     let troubles = tls_troubles(&loaded.settings.spec);
+    let archive = archive_trouble(&loaded.settings.spec);
     for line in config::no_longer_read(paths)
         .iter()
         .chain(&warnings)
         .chain(&troubles)
+        .chain(&archive)
     {
         eprintln!("warning: {line}");
     }

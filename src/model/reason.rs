@@ -60,6 +60,7 @@ reason_codes! {
     BackupStandIn => "backup-stand-in",
     BackupUnchanged => "backup-unchanged",
     BelowSize => "below-size",
+    CannotArchive => "cannot-archive",
     CertificateUnusable => "certificate-unusable",
     ClockSkew => "clock-skew",
     CommandWaiting => "command-waiting",

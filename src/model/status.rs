@@ -447,6 +447,10 @@ pub struct NodeStatus {
     /// agent of an older version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_trouble: Option<String>,
+    /// Why its data directory, or a log that is elsewhere, cannot be archived or replaced, in one line; `None` if nothing
+    /// was found or it is not known yet, and from an agent of an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archive_trouble: Option<String>,
     /// The newest backup that it knows of.
     pub last_backup: Option<BackupSummary>,
     /// The earliest expiry of a certificate on this node: the agent's, etcd's, or one that these depend on.

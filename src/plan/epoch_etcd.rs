@@ -4,6 +4,9 @@ use super::context::Context;
 use super::version::lacks;
 use crate::model::{BackupId, EpochEtcd, EtcdStatus, EtcdVersion, ReasonCode};
 
+/// The order that goes on with a move.
+const MOVE: &str = "`etcd-agent move --to VERSION`";
+
 /// Says that the cluster is in quarantine.
 pub(super) fn report(cx: &mut Context<'_>) {
     if !cx.obs.me.etcd.known().is_some_and(EtcdStatus::in_quarantine) {
@@ -50,26 +53,26 @@ pub(super) fn objection(cx: &Context<'_>, ordered: Option<EpochEtcd>, backup: &B
         return Some(format!(
             "etcd on {} does not serve in quarantine, so {backup} may lack what was written since: {}",
             cx.spec.node,
-            unchanged(cx)
+            unchanged(cx, MOVE)
         ));
     }
     // etcd's revisions only grow, so another try ends in the same way.
     let outrun = cx.obs.outrun.as_ref().filter(|(id, _)| id == backup);
     let outrun = outrun.filter(|_| ordered.continues).map(|(_, why)| why.clone());
     let text = outrun.or_else(|| lack(cx, ordered.version))?;
-    Some(format!("{text}; {}", unchanged(cx)))
+    Some(format!("{text}; {}", unchanged(cx, MOVE)))
 }
 
 /// What an order that ends here leaves behind. Once this elector has voted for an epoch, a majority may have,
-/// and the epoch may open without the order.
-fn unchanged(cx: &Context<'_>) -> String {
+/// and the epoch may open without the order. `order` is what may have to be given again.
+pub(super) fn unchanged(cx: &Context<'_>, order: &str) -> String {
     let voted = cx.obs.me.voted;
     if voted <= cx.open_epoch() {
         return "nothing was changed".to_owned();
     }
     format!(
         "epoch {voted} may open all the same, because the elector of this node may have voted for it: see `etcd-agent \
-         status`, and give `etcd-agent move --to VERSION` again"
+         status`, and give {order} again"
     )
 }
 

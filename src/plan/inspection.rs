@@ -27,6 +27,9 @@ const LOG_AGAIN: Duration = Duration::from_mins(1);
 /// while etcd serves that API.
 const KEYS_AGAIN: Duration = Duration::from_secs(30);
 
+/// A directory that cannot be archived is inspected again after this time.
+const ARCHIVE_AGAIN: Duration = Duration::from_mins(5);
+
 /// Certificate files that change all the time are read again after this time.
 const CHANGED_AGAIN: Duration = Duration::from_secs(1);
 
@@ -217,6 +220,15 @@ pub(super) fn read_v2_keys(cx: &mut Context<'_>) -> Option<Action> {
         Fact::Known(_) => (Some(v2.at), KEYS_AGAIN),
     };
     if is_early(cx, since, pause) {
+        return None;
+    }
+    inspect(cx)
+}
+
+/// Finds out whether a directory that could not be archived can be now.
+pub(super) fn look_at_archive(cx: &mut Context<'_>) -> Option<Action> {
+    cx.obs.me.archive_trouble.as_ref()?;
+    if is_early(cx, cx.memory.looked_at, ARCHIVE_AGAIN) {
         return None;
     }
     inspect(cx)

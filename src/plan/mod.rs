@@ -6,6 +6,7 @@
 
 mod after;
 mod alarms;
+mod archive_trouble;
 mod assign;
 mod backup;
 mod bootstrap;
@@ -134,6 +135,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
     drift::report(cx);
     ignored_settings::report(cx);
     tls_files::report(cx);
+    archive_trouble::report(cx);
     let first = epoch::follow(cx)
         .or_else(|| directive::take(cx))
         .or_else(|| resize::follow(cx))
@@ -173,6 +175,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
         .or_else(|| inspection::compare_settings(cx))
         .or_else(|| inspection::read_log(cx))
         .or_else(|| inspection::read_v2_keys(cx))
+        .or_else(|| inspection::look_at_archive(cx))
 }
 
 /// What the coordinator decides for the cluster.

@@ -2,11 +2,15 @@
 //! backed up, and restored as a new epoch with the other version. The command gives the orders one after the
 //! other, and each is judged here.
 
+use std::collections::BTreeSet;
+
+use super::archive_trouble;
 use super::context::{Context, names};
 use super::coordinator_view::as_coordinator;
 use super::epoch_etcd::lack;
 use super::ignored_settings;
 use super::member_health::known_members;
+use super::recovery::new_members;
 use super::upgrade::disturbed;
 use crate::model::{
     ClusterId, EtcdStatus, EtcdVersion, Fact, Memory, NOSPACE_LIFTS_QUARANTINE, NodeName, Observation,
@@ -49,6 +53,7 @@ pub fn move_objection(observation: &Observation, to: EtcdVersion) -> Option<Stri
     lacks_space(&cx)
         .or_else(|| disturbed(&cx, &view, list))
         .or_else(|| lack(&cx, to))
+        .or_else(|| archive_trouble::objection(&cx, &new_members(&cx), &BTreeSet::new()))
         .or_else(|| ignored_settings::objection(cx.spec, to))
 }
 
@@ -67,7 +72,8 @@ fn lacks_space(cx: &Context<'_>) -> Option<String> {
         .find(|(_, status)| status.steering.defrag.full)?;
     Some(format!(
         "the database on {node} has nearly reached its quota, and the alarm NOSPACE would lift the quarantine in etcd 3.4 and \
-         3.5: first free space (`etcdctl compact`, `etcd-agent defrag --rolling`) or set a larger space.quota"
+         3.5: first free space (`etcdctl compact REVISION` with the revision of `etcd-agent status`, then `etcd-agent defrag \
+         --rolling`) or set a larger space.quota"
     ))
 }
 

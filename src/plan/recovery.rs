@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::alarms;
+use super::archive_trouble;
 use super::bootstrap::{become_eligible, propose};
 use super::clocks::CLOCK_SKEW;
 use super::context::{Context, names};
@@ -84,6 +85,13 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
             ),
         });
     }
+    if let Some(message) = archive_trouble::objection(cx, &new_members(cx), &besides) {
+        return Some(Action::Answer {
+            request,
+            done: false,
+            message,
+        });
+    }
     let out = &cx.obs.me.steering.directives.out;
     let counted = cx.spec.nodes.keys();
     let counted = counted.filter(|node| !besides.contains(*node) && !out.contains(*node));
@@ -141,6 +149,21 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
             )
             .then_some(Action::FetchBackup { backup });
     }
+    let members = new_members(cx);
+    let epoch = new_epoch(cx);
+    let with = epoch_etcd::etcd_of_epoch(cx, etcd);
+    let mut action = propose(cx, epoch, Origin::Backup(backup), members, gone)?;
+    if let Action::Propose { genesis, .. } = &mut action {
+        genesis.etcd = with;
+        // The wall clock may have been set back since the order.
+        genesis.created = genesis.created.max(at);
+    }
+    Some(action)
+}
+
+/// The members of the epoch that a restore opens. A node that cannot replace its data becomes one only if no other node
+/// can.
+pub(super) fn new_members(cx: &Context<'_>) -> BTreeMap<NodeName, Vec<String>> {
     let mut ready: Vec<&NodeName> = cx
         .known_nodes()
         .into_iter()
@@ -152,20 +175,18 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
     if ready.iter().any(|node| !is_out(cx, node)) {
         ready.retain(|node| !is_out(cx, node));
     }
-    let members: BTreeMap<NodeName, Vec<String>> = ready
+    let is_stuck = |node: &NodeName| {
+        cx.status_of(node)
+            .is_some_and(|seen| seen.archive_trouble.is_some())
+    };
+    if ready.iter().any(|node| !is_stuck(node)) {
+        ready.retain(|node| !is_stuck(node));
+    }
+    ready
         .iter()
         .take(cx.spec.size)
         .filter_map(|node| cx.spec.peer_url(node).map(|url| ((*node).clone(), vec![url])))
-        .collect();
-    let epoch = new_epoch(cx);
-    let with = epoch_etcd::etcd_of_epoch(cx, etcd);
-    let mut action = propose(cx, epoch, Origin::Backup(backup), members, gone)?;
-    if let Action::Propose { genesis, .. } = &mut action {
-        genesis.etcd = with;
-        // The wall clock may have been set back since the order.
-        genesis.created = genesis.created.max(at);
-    }
-    Some(action)
+        .collect()
 }
 
 /// The epoch that a restore opens. Where all nodes and the store's records are lost, only the backups tell what there

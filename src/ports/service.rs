@@ -119,6 +119,10 @@ pub struct DataReport {
     /// What the disk says of the keys of etcd's v2 API, if the request asked for them and the log could be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub v2_keys: Option<V2Names>,
+    /// Why the data directory, or a log that is elsewhere, cannot be renamed into the archive, or a restore into its
+    /// place, in one line; `None` if nothing was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archive_trouble: Option<String>,
 }
 
 /// What was found out about the process of etcd.

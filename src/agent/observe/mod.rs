@@ -200,6 +200,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         pushed,
         denied,
         store_failures,
+        archive_trouble,
     ) = agent.shared.with(|inner| {
         (
             inner.data.too_old().map(ToOwned::to_owned),
@@ -219,6 +220,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
             inner.genesis.pushed.as_ref().map(|told| told.epoch),
             inner.genesis.denied.clone(),
             inner.store.failures(),
+            inner.data.archive_trouble().map(ToOwned::to_owned),
         )
     });
     // The clock is read last: a backup with a later date was dated by another clock.
@@ -260,6 +262,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         peer_url: agent.spec.peer_url(&agent.spec.node),
         transport: Some(transport),
         tls_trouble,
+        archive_trouble,
         last_backup: newest_of(newest_backup.into_iter().chain(&last_backup), &peers, now),
         certificate_not_after: agent.certificate_not_after(),
         steering,

@@ -33,6 +33,8 @@ pub(crate) struct LocalData {
     /// etcd's last log lines when it last ended by itself, until it serves again.
     last_words: Option<LastWords>,
     staged: Option<(Epoch, BackupId)>,
+    /// Why the directory cannot be archived or replaced.
+    archive_trouble: Option<String>,
     /// The etcd that `etcd.service` starts while no version is selected.
     base: Option<BaseEtcd>,
     /// The etcd whose settings were compared with those that are written, and the differences.
@@ -64,6 +66,11 @@ impl LocalData {
     /// The restore that is staged next to the data directory.
     pub(crate) fn staged(&self) -> Option<&(Epoch, BackupId)> {
         self.staged.as_ref()
+    }
+
+    /// Why the directory cannot be archived or replaced; `None` also if that is not known.
+    pub(crate) fn archive_trouble(&self) -> Option<&str> {
+        self.archive_trouble.as_deref()
     }
 
     /// What is known of the etcd in this file.
@@ -170,6 +177,7 @@ impl LocalData {
         self.runs_on = runs_on.map(|member| (process, member));
         self.last_words.clone_from(&report.last_words);
         self.staged.clone_from(&report.staged);
+        self.archive_trouble.clone_from(&report.archive_trouble);
         if let Some(ProcessReport { drift, .. }) =
             report.process.as_ref().filter(|found| found.pid == unit.main_pid)
         {
@@ -271,6 +279,7 @@ mod tests {
             }),
             tls: None,
             v2_keys: None,
+            archive_trouble: None,
         };
         let mut data = LocalData::default();
         data.take_report(&report(6), &unit(7, 1), SteadyMs(1));
@@ -295,6 +304,7 @@ mod tests {
             process: None,
             tls: Some(Vec::new()),
             v2_keys: None,
+            archive_trouble: None,
         };
         let mut data = LocalData::default();
         assert_eq!(data.tls(None), TlsView::default(), "there are none");
@@ -334,6 +344,7 @@ mod tests {
             process: None,
             tls: None,
             v2_keys,
+            archive_trouble: None,
         };
         let asked = |v2_keys| {
             DataRequest::Inspect(Inspection {

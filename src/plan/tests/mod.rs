@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod after;
+mod archive_trouble;
 mod backups;
 mod corruption;
 mod data;
@@ -151,6 +152,7 @@ fn node(spec: &Spec, i: usize) -> NodeStatus {
         peer_url: None,
         transport: None,
         tls_trouble: None,
+        archive_trouble: None,
         last_backup: None,
         certificate_not_after: None,
         steering: Steering::default(),

@@ -64,7 +64,7 @@ fn the_marker_of_the_quarantine_is_what_etcd_shows() {
 fn a_move_that_cannot_succeed_is_refused_before_anything_changes() {
     type Case = (&'static str, &'static str, fn(&mut Observation), &'static str);
     let target = "3.4.23";
-    let table: [Case; 11] = [
+    let table: [Case; 12] = [
         (
             "NOSPACE, with which etcd 3.5 lifts the quarantine",
             target,
@@ -117,6 +117,12 @@ fn a_move_that_cannot_succeed_is_refused_before_anything_changes() {
             },
             "etcd 3.4.23 would ignore etcd.settings.compaction-batch-limit (etcd 3.6 and newer have it; its name there is \
              experimental-compaction-batch-limit)",
+        ),
+        (
+            "data that cannot be replaced",
+            target,
+            |obs| peer(obs, 1).archive_trouble = Some("/data is a mount point".into()),
+            "n2 could not replace its data after its etcd was stopped: /data is a mount point",
         ),
         (
             "a member is down",

@@ -75,7 +75,7 @@ pub(super) fn dir(owner: &Owner) -> Result<PathBuf, String> {
     beside(owner.dirs.data())
 }
 
-fn beside(dir: &Path) -> Result<PathBuf, String> {
+pub(super) fn beside(dir: &Path) -> Result<PathBuf, String> {
     Ok(parent(dir)?.join("etcd-agent-archive"))
 }
 

@@ -3,6 +3,7 @@
 
 mod ages;
 mod archive;
+mod archive_trouble;
 pub mod build_data_dir;
 mod database;
 mod drift;
@@ -29,6 +30,7 @@ use crate::model::DataState;
 use crate::paths::Paths;
 use crate::ports::{DataReport, DataRequest, Inspection, ProcessReport};
 
+pub use archive_trouble::archive_trouble;
 pub use tls_files::tls_troubles;
 
 use owner::Owner;
@@ -146,6 +148,7 @@ impl Owner {
                     process,
                     tls,
                     v2_keys,
+                    archive_trouble: archive_trouble::find(&self.dirs, &self.mounts.1, &self.may_write),
                 };
                 (Some(report), None)
             }

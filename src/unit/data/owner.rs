@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
+
 use super::{ages, starts, tls_files, tool};
 use crate::config::{ArchiveSettings, Settings};
 use crate::etcd_versions::base_etcd;
@@ -35,6 +38,8 @@ pub(crate) struct Owner {
     pub(crate) now: fn() -> ages::Moment,
     /// Whether the file system of a directory is nearly full.
     pub(crate) short_of_space: fn(&Path) -> bool,
+    /// Whether etcd's user can write to a directory.
+    pub(crate) may_write: fn(&Path) -> std::io::Result<()>,
     /// What held the data when they were last seen.
     pub(crate) held_by: Result<Option<HeldBy>, String>,
     /// The environment file with the settings that are written for etcd.
@@ -66,6 +71,7 @@ impl Owner {
             mounts: (read("/etc/fstab"), read("/proc/self/mountinfo")),
             now: ages::Moment::now,
             short_of_space,
+            may_write,
             held_by: held_by(&paths.data_mount()),
             env_file: paths.etcd_env(),
             proc: "/proc".into(),
@@ -125,6 +131,14 @@ pub(super) fn parent(dir: &Path) -> Result<&Path, String> {
 /// Less than a tenth is free. Unknown counts as enough.
 fn short_of_space(dir: &Path) -> bool {
     rustix::fs::statvfs(dir).is_ok_and(|stat| stat.f_bavail < stat.f_blocks / 10)
+}
+
+/// As its owner. A directory that is not there is not in the way.
+fn may_write(dir: &Path) -> std::io::Result<()> {
+    match access(dir, Access::WRITE_OK | Access::EXEC_OK) {
+        Err(error) if error != Errno::NOENT => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 /// The gate's state. Without it no member is known to have run.

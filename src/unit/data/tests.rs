@@ -51,6 +51,7 @@ impl World {
                 uptime: Duration::from_hours(10 * 24),
             },
             short_of_space: |_| false,
+            may_write: |_| Ok(()),
             held_by: Ok(None),
             env_file: dir.path().join("etcd.env"),
             proc: dir.path().join("proc"),
@@ -344,3 +345,17 @@ fn h08_an_etcd_that_is_too_old_is_reported() {
 
 /// The last starts of etcd, with what they logged.
 type Starts = fn() -> Vec<starts::Start>;
+
+#[test]
+fn a_report_says_what_keeps_the_data_from_the_archive_and_older_ones_are_read() {
+    let mut world = World::with_data(OLD);
+    let ask = |world: &World| world.ask(DataRequest::Inspect(Inspection::default()));
+    assert_eq!(ask(&world).archive_trouble, None);
+    world.owner.may_write = |_| Err(std::io::ErrorKind::ReadOnlyFilesystem.into());
+    let report = ask(&world);
+    assert!(report.archive_trouble.is_some() && report.data == present(OLD));
+    let mut text = serde_json::to_value(&report).unwrap();
+    text.as_object_mut().unwrap().remove("archive_trouble");
+    let older: DataReport = serde_json::from_value(text).unwrap();
+    assert_eq!(older.archive_trouble, None);
+}

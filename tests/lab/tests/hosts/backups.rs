@@ -5,7 +5,7 @@ use std::fs;
 use std::thread;
 
 use crate::common::{
-    SOON, agent, assert_value, backup_now, backups, etcd_pid, etcd_pids, follower, formed, formed_of,
+    DATA, SOON, agent, assert_value, backup_now, backups, etcd_pid, etcd_pids, follower, formed, formed_of,
     increment_now, kill_etcd, member_ids, put, status, wait_reason, wait_stored,
 };
 use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, wait_until};
@@ -123,6 +123,7 @@ fn s17_restore_over_living_data_archives_it() {
     let refused = agent(n2, &["restore", "latest"]);
     assert_eq!(refused.code, 4, "{}{}", refused.stdout, refused.stderr);
     assert_value(&lab, n2, "later", "than the backup");
+    refused_where_data_cannot_be_replaced(&lab, id);
 
     agent(n2, &["restore", id, "--yes"]).ok().unwrap();
     lab.wait_healthy(3, SOON).unwrap();
@@ -169,6 +170,49 @@ fn s17_restore_over_living_data_archives_it() {
 
 fn snapshot_of(lab: &Lab, backup: &str) -> std::path::PathBuf {
     lab.s3().dir().join(backup).join("etcd.backup.zst")
+}
+
+/// On n1 the data directory is a mount point, and on n3 etcd's user cannot write to the directory above it. Nothing is
+/// stopped for an order of n2, and later orders are carried out.
+fn refused_where_data_cannot_be_replaced(lab: &Lab, id: &str) {
+    let (n1, n2, n3) = (lab.host(1).unwrap(), lab.host(2).unwrap(), lab.host(3).unwrap());
+    let pids = etcd_pids(lab.hosts());
+    let sees = |count: usize| {
+        wait_until("n2 to know which data cannot be replaced", SOON, || {
+            let peers = status(n2)?["peers"].to_string();
+            Ok(peers.matches("archive_trouble").count() == count)
+        })
+        .unwrap();
+    };
+    let change = |host: &Host, command: &str| {
+        host.sh(command).unwrap().ok().unwrap();
+        agent(host, &["reload"]).ok().unwrap();
+    };
+    change(n1, &format!("mount --bind {DATA} {DATA}"));
+    change(
+        n3,
+        &format!("chown root:root $(dirname {DATA}) && chmod 0755 $(dirname {DATA})"),
+    );
+    assert!(wait_reason(n1, "cannot-archive").contains("is a mount point"));
+    assert!(wait_reason(n3, "cannot-archive").contains("Permission denied"));
+    sees(2);
+    for host in [n1, n3] {
+        let checked = agent(host, &["config", "check"]).ok().unwrap();
+        assert!(checked.stderr.contains("cannot"), "{}", checked.stderr);
+    }
+    let refused = agent(n2, &["restore", id, "--yes", "--timeout", "60s"]);
+    assert_ne!(refused.code, 0, "{}{}", refused.stdout, refused.stderr);
+    assert!(
+        refused.stderr.contains("n1 could not replace its data")
+            && refused.stderr.contains("nothing was changed"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(etcd_pids(lab.hosts()), pids, "no etcd was stopped");
+    change(n1, &format!("umount --lazy {DATA}"));
+    change(n3, &format!("chown --reference={DATA} $(dirname {DATA})"));
+    sees(0);
+    lab.wait_healthy(3, SOON).unwrap();
 }
 
 fn refused_and_unchanged(lab: &Lab, host: &Host, id: &str, what: &str) {

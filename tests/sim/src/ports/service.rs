@@ -186,6 +186,7 @@ impl ServiceManager for Service {
                 process: None,
                 tls: host.tls_findings(request),
                 v2_keys: Some(V2Names::default()),
+                archive_trouble: None,
                 v2_entries: Some(host.dir.as_ref().is_some_and(|dir| dir.v2)),
             }
         };
