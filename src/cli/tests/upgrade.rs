@@ -66,3 +66,28 @@ async fn a_setting_that_a_later_step_would_ignore_refuses_the_first() {
         assert_eq!(ordered.load(Ordering::SeqCst), 0, "nothing was ordered");
     }
 }
+
+/// An agent that starts again answers with 503. It may have taken the order before, so a later refusal says nothing.
+#[tokio::test]
+async fn an_order_to_an_agent_that_is_not_ready_is_given_again() {
+    let table: [(&[u16], Exit); 2] = [(&[409], Exit::Refused), (&[503, 409, 500], Exit::Failed)];
+    for (answers, expected) in table {
+        let seen = with_versions(&["3.5.30", "3.6.16"], "3.5.30");
+        let ordered = Arc::new(AtomicUsize::new(0));
+        let orders = Arc::clone(&ordered);
+        let router = Router::new()
+            .route("/v1/status/fresh", get(move || async { Json(seen) }))
+            .fallback(move || async move {
+                let answer = answers.get(orders.fetch_add(1, Ordering::SeqCst)).unwrap();
+                StatusCode::from_u16(*answer).unwrap()
+            });
+        let (root, _) = socket::serve(router);
+        let line = ["etcd-agent", "upgrade", "--to", "3.6.16", "--no-backup", "--yes"];
+        let Verb::Upgrade(args) = Cli::try_parse_from(line).unwrap().verb else {
+            panic!("not an upgrade")
+        };
+        let answer = upgrade::run(&Paths::below(root.path()), args).await;
+        assert_eq!(answer.unwrap_err().exit, expected);
+        assert_eq!(ordered.load(Ordering::SeqCst), answers.len());
+    }
+}

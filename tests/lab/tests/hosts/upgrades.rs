@@ -66,6 +66,12 @@ fn s09_etcd_is_upgraded_minor_by_minor_under_load_and_goes_back_while_it_can() {
                 .ok()
                 .unwrap()
         });
+        // The backup that is taken first ends with its agent, and so does the command.
+        wait_until("the order to be taken", SOON, || {
+            let status = status(n1)?;
+            Ok(status["node"]["steering"]["directives"]["etcd"]["version"] == "3.6.16")
+        })
+        .unwrap();
         for host in lab.hosts() {
             std::thread::sleep(Duration::from_secs(4));
             host.kill_process("etcd-agent", "KILL").unwrap();
