@@ -160,12 +160,12 @@ impl Tls {
     }
 
     fn reload(&self, state: &mut State, found: Stamps) {
-        let before = state.bad.as_ref().filter(|bad| bad.stamps == found);
-        let (seen_before, is_known) = (before.is_some(), before.is_some_and(|bad| bad.found_twice));
-        let read_again_after = self.check_every * READ_AGAIN_AFTER;
-        if is_known && before.is_some_and(|bad| bad.read.elapsed() < read_again_after) {
-            return;
-        }
+        let (seen_before, warned) = match state.bad.as_ref().filter(|bad| bad.stamps == found) {
+            None => (false, false),
+            Some(bad) if !bad.found_twice => (true, false),
+            Some(bad) if bad.read.elapsed() < self.check_every * READ_AGAIN_AFTER => return,
+            Some(_) => (true, true),
+        };
         match Material::read(&self.files) {
             Ok(material) => {
                 state.material = Arc::new(material);
@@ -175,7 +175,7 @@ impl Tls {
                 info!("read the changed certificate {}", self.files.cert_file.display());
             }
             Err(error) => {
-                if seen_before && !is_known {
+                if seen_before && !warned {
                     warn!("keeping the certificate that is in use: {error}");
                 }
                 state.bad = Some(Bad {
