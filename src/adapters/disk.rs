@@ -174,6 +174,11 @@ impl NodeState for DiskState {
         write_json(&self.paths.gate_cleared(), &Cleared { generation }, 0o644)
     }
 
+    fn close_gate(&self) -> PortResult<()> {
+        // No assignment has this generation.
+        self.clear_gate(Generation::default())
+    }
+
     fn cleared_gate(&self) -> PortResult<Option<Generation>> {
         Ok(read_json::<Cleared>(&self.paths.gate_cleared())?.map(|c| c.generation))
     }

@@ -38,6 +38,8 @@ pub trait NodeState: Send + Sync {
     fn save_gate(&self, gate: &GateState) -> PortResult<()>;
     /// Clears the gate for this boot and this generation (world-readable, below `/run`).
     fn clear_gate(&self, generation: Generation) -> PortResult<()>;
+    /// Takes back that the gate was cleared: no assignment passes it until it is cleared again.
+    fn close_gate(&self) -> PortResult<()>;
     /// The generation for which the gate was cleared in this boot.
     fn cleared_gate(&self) -> PortResult<Option<Generation>>;
 }

@@ -33,7 +33,7 @@ pub(crate) fn assign(agent: &Agent, wanted: &Assignment) -> PortResult<()> {
     if current == Generation::default() || wanted.first_start == FirstStart::Held {
         // The generations begin anew with the agent's memory, and the file of this boot may be of a former one. And a
         // gate that reads the files of the former assignment must not let a member start that is held.
-        agent.ports.state.clear_gate(Generation::default())?;
+        agent.ports.state.close_gate()?;
     }
     agent.ports.state.save_assignment(wanted)?;
     tracing::info!(

@@ -75,11 +75,12 @@ impl NodeState for Disk {
     fn clear_gate(&self, generation: Generation) -> PortResult<()> {
         let now = self.0.sim.now();
         self.write(|host| (host.cleared, host.cleared_at) = (Some(generation), now))?;
-        // No assignment has generation 0: the file is voided.
-        if generation != Generation::default() {
-            self.0.sim.world().check_clear(self.0.host);
-        }
+        self.0.sim.world().check_clear(self.0.host);
         Ok(())
+    }
+
+    fn close_gate(&self) -> PortResult<()> {
+        self.write(|host| host.cleared = None)
     }
 
     fn cleared_gate(&self) -> PortResult<Option<Generation>> {
