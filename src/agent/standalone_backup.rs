@@ -64,7 +64,7 @@ pub async fn run_standalone_backup(beside: StandaloneBackup) -> anyhow::Result<(
     let work = async {
         if once {
             let (url, etcd, cluster) = runner.pick().await?;
-            runner.refuse_other(cluster).await?;
+            runner.newest(Some(cluster)).await?;
             runner.back_up(url, etcd).await?;
             return Ok(runner.look_after().await?);
         }
@@ -131,13 +131,10 @@ impl Runner {
 
     /// Takes a backup if one is due; returns when to check again.
     async fn step(&self, taken: &mut Option<UnixMs>) -> PortResult<Duration> {
-        let now = || self.clock.now();
         let member = self.pick().await;
-        if let Ok((.., cluster)) = member {
-            // Also while no backup is due: the newest one may be of another cluster.
-            self.refuse_other(cluster).await?;
-        }
-        let newest = backup::newest(self.store.as_ref(), &self.settings.spec.cluster, now).await?;
+        // Another cluster is refused also while no backup is due.
+        let cluster = member.as_ref().ok().map(|(.., cluster)| *cluster);
+        let newest = self.newest(cluster).await?;
         if let Some(backup) = &newest {
             watchdog::say(&format!(
                 "newest backup {} (revision {})",
@@ -145,7 +142,8 @@ impl Runner {
             ));
         }
         let calendar = self.settings.spec.backup.on_calendar.as_ref();
-        if let Some(wait) = plan::backup_in(newest.as_ref(), *taken, now(), self.interval, calendar) {
+        let now = self.clock.now();
+        if let Some(wait) = plan::backup_in(newest.as_ref(), *taken, now, self.interval, calendar) {
             return Ok(wait.saturating_add(self.jitter(Duration::from_secs(1))));
         }
         let (url, etcd, _) = member?;
@@ -189,11 +187,14 @@ impl Runner {
         Ok(taken)
     }
 
-    /// Refuses another cluster than that of the backups under this name.
-    async fn refuse_other(&self, cluster: ClusterId) -> PortResult<()> {
+    /// The newest backup under this name. Refuses a cluster that it does not continue.
+    async fn newest(&self, of: Option<ClusterId>) -> PortResult<Option<BackupSummary>> {
         let (store, name) = (self.store.as_ref(), &self.settings.spec.cluster);
-        let now = || self.clock.now();
-        backup::refuse_other_cluster(store, name, cluster, self.cluster_id, now).await
+        let newest = backup::newest(store, name, || self.clock.now()).await?;
+        if let Some(own) = of {
+            backup::refuse_other_cluster(store, name, newest.as_ref(), own, self.cluster_id).await?;
+        }
+        Ok(newest)
     }
 
     /// The member to take a backup of, and its cluster.

@@ -1,27 +1,26 @@
 //! Whether backups of a cluster of etcd continue those that are in the store under its name.
 
-use crate::model::{ClusterId, ClusterName, UnixMs};
+use crate::model::{BackupSummary, ClusterId, ClusterName};
 use crate::ports::{ObjectStore, PortError, PortResult};
 
-use super::catalogue::newest;
 use super::epochs::newest_epoch;
 use super::layout::{Layout, MANIFEST};
 use super::manifest::Manifest;
 
-/// Refuses the cluster `own` if the newest backup of the name is of another one. After a restore etcd has another ID:
-/// that of the newest epoch if agents restored it, and `accepted` if a person did. A backup that does not say its
-/// cluster refuses nothing.
+/// Refuses the cluster `own` if `newest`, the newest backup of the name, is of another one. After a restore etcd has
+/// another ID: that of the newest epoch if agents restored it, and `accepted` if a person did. A backup that does not
+/// say its cluster refuses nothing.
 ///
 /// # Errors
 /// What the store answered; permanent for another cluster.
 pub async fn refuse_other_cluster(
     store: &dyn ObjectStore,
     cluster: &ClusterName,
+    newest: Option<&BackupSummary>,
     own: ClusterId,
     accepted: Option<ClusterId>,
-    now: impl Fn() -> UnixMs,
 ) -> PortResult<()> {
-    let Some(newest) = newest(store, cluster, now).await? else {
+    let Some(newest) = newest else {
         return Ok(());
     };
     let key = Layout::of(store, cluster).in_backup(&newest.id, MANIFEST);
@@ -53,7 +52,7 @@ mod tests {
     use super::*;
     use crate::backup::testing::{EVER, cluster, etcd, genesis, meta, store};
     use crate::backup::trailer::snapshot;
-    use crate::backup::{record_epoch, take_full};
+    use crate::backup::{newest, record_epoch, take_full};
 
     #[tokio::test]
     async fn another_cluster_under_the_name_is_refused_unless_a_restore_explains_it() {
@@ -61,7 +60,8 @@ mod tests {
         let store = store(dir.path());
         let asked = async |own, accepted: Option<u64>| {
             let accepted = accepted.map(ClusterId);
-            refuse_other_cluster(&store, &cluster(), ClusterId(own), accepted, || EVER).await
+            let newest = newest(&store, &cluster(), || EVER).await.unwrap();
+            refuse_other_cluster(&store, &cluster(), newest.as_ref(), ClusterId(own), accepted).await
         };
         assert_eq!(asked(0xab, None).await, Ok(()), "an empty store");
         // Of cluster 1.
