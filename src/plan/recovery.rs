@@ -16,8 +16,8 @@ use super::removed::removed_by;
 use super::safety::{newest_epoch, other_stores_without};
 use super::transport;
 use crate::model::{
-    Action, ActionKind, Assignment, BackupId, Epoch, Fact, Genesis, NodeName, OperatorRequest, Origin,
-    ReasonCode, UnixMs,
+    Action, ActionKind, Assignment, BackupId, Epoch, EpochEtcd, Fact, Genesis, NodeName, OperatorRequest,
+    Origin, ReasonCode, UnixMs,
 };
 
 /// How many starts in a row an order waits for. With the pauses between them that is half a minute.
@@ -51,69 +51,17 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
             message,
         });
     }
-    if let Some(error) = cx
-        .obs
-        .restore
-        .error
-        .as_ref()
-        .filter(|_| cx.obs.restore.failures >= 3)
-    {
-        let message = format!("{backup} cannot be fetched: {error}; nothing was changed");
-        return Some(Action::Answer {
-            request,
-            done: false,
-            message,
-        });
-    }
-    if let Some(message) = epoch_etcd::objection(cx, etcd, &backup) {
-        return Some(Action::Answer {
-            request,
-            done: false,
-            message,
-        });
-    }
-    // A node with another store has neither the backup nor the record of the epoch. With a new memory it
-    // would vote for another epoch.
-    let besides: BTreeSet<NodeName> = request.without().cloned().collect();
-    if let Some(differs) = other_stores_without(cx.obs, &besides).filter(|_| !mutant!(RestoresApart)) {
-        return Some(Action::Answer {
-            request,
-            done: false,
-            message: format!(
-                "{differs}. For one that you do not trust, first `etcd-agent member remove NODE`, or stop its agent; \
-                 nothing was changed"
-            ),
-        });
-    }
-    if let Some(message) = archive_trouble::objection(cx, &new_members(cx), &besides) {
-        return Some(Action::Answer {
-            request,
-            done: false,
-            message,
-        });
-    }
-    let out = &cx.obs.me.steering.directives.out;
-    let counted = cx.spec.nodes.keys();
-    let counted = counted.filter(|node| !besides.contains(*node) && !out.contains(*node));
-    if let Some(differs) = transport::mixture(cx, counted) {
-        return Some(Action::Answer {
-            request,
-            done: false,
-            message: format!(
-                "{differs}. For one that you do not trust, first `etcd-agent member remove NODE`, or stop its agent; \
-                 nothing was changed"
-            ),
-        });
+    let refused = |message| Action::Answer {
+        request: request.clone(),
+        done: false,
+        message,
+    };
+    if let Some(message) = objection(cx, &request, etcd, &backup) {
+        return Some(refused(message));
     }
     let gone = match electors::declared_lost(cx, &request) {
         Ok(gone) => gone,
-        Err(message) => {
-            return Some(Action::Answer {
-                request,
-                done: false,
-                message,
-            });
-        }
+        Err(message) => return Some(refused(message)),
     };
     electors::report_missing(cx, &gone);
     // An elector with a new memory asks only the configured electors.
@@ -159,6 +107,40 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
         genesis.created = genesis.created.max(at);
     }
     Some(action)
+}
+
+/// Why the backup is not restored, before anything is fetched or changed for it.
+fn objection(
+    cx: &Context<'_>,
+    request: &OperatorRequest,
+    etcd: Option<EpochEtcd>,
+    backup: &BackupId,
+) -> Option<String> {
+    let fetch = &cx.obs.restore;
+    if let Some(error) = fetch.error.as_ref().filter(|_| fetch.failures >= 3) {
+        return Some(format!(
+            "{backup} cannot be fetched: {error}; nothing was changed"
+        ));
+    }
+    let besides: BTreeSet<NodeName> = request.without().cloned().collect();
+    let out = &cx.obs.me.steering.directives.out;
+    let counted = cx.spec.nodes.keys();
+    let counted = counted.filter(|node| !besides.contains(*node) && !out.contains(*node));
+    let apart = |differs| {
+        format!(
+            "{differs}. For one that you do not trust, first `etcd-agent member remove NODE`, or stop its agent; nothing \
+             was changed"
+        )
+    };
+    epoch_etcd::objection(cx, etcd, backup)
+        .or_else(|| {
+            // A node with another store has neither the backup nor the record of the epoch. With a new memory it
+            // would vote for another epoch.
+            let differs = other_stores_without(cx.obs, &besides).filter(|_| !mutant!(RestoresApart));
+            differs.map(apart)
+        })
+        .or_else(|| archive_trouble::objection(cx, &new_members(cx), &besides))
+        .or_else(|| transport::mixture(cx, counted).map(apart))
 }
 
 /// The members of the epoch that a restore opens. A node that cannot replace its data becomes one only if no other node
