@@ -52,6 +52,9 @@ pub struct Memory {
     /// The raft term in which this node is coordinator, and since when.
     #[serde(default)]
     pub coordinates: Option<(RaftTerm, SteadyMs)>,
+    /// Since when the leader's etcd, which is here, waits with its restart for a node that reads its disk.
+    #[serde(default)]
+    pub leader_waits: Option<SteadyMs>,
     /// The leader of the newest raft term in which another member has led, as this node's etcd reported it.
     #[serde(default)]
     pub followed: Option<(RaftTerm, MemberId)>,

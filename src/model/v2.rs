@@ -94,6 +94,15 @@ impl V2View {
         }
     }
 
+    /// True if the disk was not read, or so long ago that the answer does not count.
+    pub fn is_unread(&self, now: SteadyMs) -> bool {
+        match self.found {
+            Fact::Absent => true,
+            Fact::Known(_) => now.since(self.at) >= Self::LASTS,
+            Fact::Unreachable(_) => false,
+        }
+    }
+
     /// What an etcd without the v2 API does not start on, if that was read lately.
     pub fn trouble(&self, now: SteadyMs) -> Option<String> {
         let names = self.found.known()?;

@@ -12,7 +12,7 @@ use super::safety::undisturbed;
 use super::tls_files::stays_down;
 use super::{downgrade, leader, lock_holder, space, spares, transport_list};
 use crate::model::{
-    Action, Grant, GrantPurpose, Join, MemberList, NodeName, NodeStatus, RaftTerm, ReasonCode,
+    Action, Grant, GrantPurpose, Join, MemberList, NodeName, NodeStatus, RaftTerm, ReasonCode, SteadyMs,
 };
 
 /// A node that has not used its grant within this time loses it.
@@ -29,6 +29,7 @@ const AGAIN: Duration = Duration::from_mins(1);
 /// Grants restarts and the reboot lock, one node at a time. Moves the leader when only its node is left to be
 /// restarted.
 pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
+    let leader_waits = cx.memory.leader_waits.take();
     let Some(list) = cx.coordinated_list() else {
         if cx.memory.grant.is_some() {
             withdraw(cx);
@@ -37,15 +38,16 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
         cx.memory.coordinates = None;
         return None;
     };
-    let action = give_for(cx, list);
+    let action = give_for(cx, list, leader_waits);
     cx.memory.grants_over = (cx.memory.grant.is_none() && has_rested(cx, list)).then_some(list.term);
     action
 }
 
-fn give_for(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> {
+fn give_for(cx: &mut Context<'_>, list: &MemberList, mut leader_waits: Option<SteadyMs>) -> Option<Action> {
     if cx.memory.coordinates.is_none_or(|(term, _)| term != list.term) {
         cx.memory.grant = None;
         cx.memory.coordinates = Some((list.term, cx.obs.steady));
+        leader_waits = None;
     }
     let statuses = statuses(cx, list);
     let whole = undisturbed(cx, list);
@@ -93,9 +95,9 @@ fn give_for(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> {
             // A snapshot that is read would hold a defragmentation up, with etcd's writes behind it.
             return None;
         }
-        return followers_first(cx, list, &whole, &wanting, &DEFRAG);
+        return followers_first(cx, list, &whole, &wanting, (&DEFRAG, None));
     }
-    followers_first(cx, list, &whole, &wanting, &RESTART)
+    followers_first(cx, list, &whole, &wanting, (&RESTART, leader_waits))
 }
 
 /// A node on which something other than the agent stops an etcd that might not start again, and why.
@@ -130,12 +132,13 @@ const DEFRAG: Work = Work {
 };
 
 /// Grants the work to the first node that wants it: followers first, and the leader once another member leads.
+/// `leader_waits` is the memory's of the last decision.
 fn followers_first(
     cx: &mut Context<'_>,
     list: &MemberList,
     whole: &Result<(), String>,
     wanting: &[&NodeName],
-    work: &Work,
+    (work, leader_waits): (&Work, Option<SteadyMs>),
 ) -> Option<Action> {
     let Work { purpose, done, .. } = *work;
     let to_do = format!("etcd on {} is to be {done}", names(wanting.iter().copied()));
@@ -161,7 +164,16 @@ fn followers_first(
             cx.wake_in(Duration::from_millis(100));
             return None;
         }
-        if let Some(node) = downgrade::still_converts(cx, &statuses(cx, list)) {
+        let statuses = statuses(cx, list);
+        if purpose == GrantPurpose::Restart
+            && let Some((node, left)) = leader::waits_for_reading(cx, &statuses, leader_waits)
+        {
+            let text = format!("{to_do}, but first {node} reads its disk");
+            cx.because(work.waits.clone(), text);
+            cx.wake_in(left);
+            return None;
+        }
+        if let Some(node) = downgrade::still_converts(cx, &statuses) {
             // It asks for its restart then, and the leader must not move twice.
             let text = format!("{to_do}, but first etcd on {node} converts its data");
             cx.because(work.waits.clone(), text);

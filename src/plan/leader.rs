@@ -7,12 +7,16 @@ use super::context::{Context, names};
 use super::{hashes, orders};
 use crate::model::{
     Action, ActionKind, LeaderAsk, Member, MemberId, MemberList, NodeName, NodeStatus, OperatorRequest,
-    RaftTerm, ReasonCode,
+    RaftTerm, ReasonCode, SteadyMs,
 };
 
 /// A move that has not happened after this time is given up. etcd itself gives up after two election
 /// timeouts.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long the leader's etcd waits for one whose node reads its disk. If it went first, the next leader would have to be
+/// moved as well.
+const READ_WITHIN: Duration = Duration::from_secs(5);
 
 /// Answers a person's request at the node where it was made: done, or not possible.
 pub(super) fn answer(cx: &mut Context<'_>) -> Option<Action> {
@@ -125,6 +129,28 @@ pub(super) fn asked(cx: &mut Context<'_>) -> Option<Action> {
     let to = pick(cx, list, ask.to.as_ref())?;
     cx.because(ReasonCode::LeaderAsked, "a person asked for another raft leader");
     move_to(cx, list, to)
+}
+
+/// How long the etcd here, the only one that could be restarted, still waits for one that is to run another version once
+/// the disk of its node was read; `None` if it does not wait. `since` is when it began to. It does not wait while
+/// something else stops it.
+pub(super) fn waits_for_reading<'a>(
+    cx: &mut Context<'_>,
+    statuses: &[&'a NodeStatus],
+    since: Option<SteadyMs>,
+) -> Option<(&'a NodeName, Duration)> {
+    let is_read = |status: &&NodeStatus| {
+        let wish = status.steering.wants_restart.as_ref();
+        let held = wish.is_some_and(|wish| wish.version && wish.held.is_some());
+        // Certificate files with which etcd cannot work need a person.
+        held && status.tls_trouble.is_none() && status.node != cx.spec.node
+    };
+    let awaited = statuses.iter().copied().find(is_read);
+    let node = &awaited.filter(|_| !cx.obs.me.steering.waits_to_stop)?.node;
+    let since = since.unwrap_or(cx.obs.steady);
+    cx.memory.leader_waits = Some(since);
+    let left = READ_WITHIN.saturating_sub(cx.obs.steady.since(since));
+    (!left.is_zero()).then_some((node, left))
 }
 
 /// Moves the leader away from this node before its etcd is restarted or its member is removed.

@@ -101,7 +101,7 @@ pub use tls_files::{StopWish, restart_objection, stop_objection};
 pub use transport::transport_objection;
 pub use transport_step::{TransportSeen, next_transport};
 pub use upgrade::upgrade_objection;
-pub use version::{EtcdSeen, disk_decides, wants_version};
+pub use version::{EtcdSeen, disk_decides, wants_after_reading, wants_version};
 
 use context::Context;
 use status_line::status_line;

@@ -118,13 +118,27 @@ pub(super) fn needs_disk(cx: &Context<'_>) -> bool {
     }
     let none = EtcdBinaries::default();
     let seen = seen_by(cx, &none);
+    let unread = V2View::default();
+    wants_with_clean_disk(&seen).is_ok() && wants_version(&EtcdSeen { v2: &unread, ..seen }).is_err()
+}
+
+/// [`wants_version`] if the disk holds no keys of the v2 API.
+fn wants_with_clean_disk(seen: &EtcdSeen<'_>) -> Result<Option<String>, String> {
     let clean = V2View {
         found: Fact::Known(V2Names::default()),
         at: seen.now,
     };
-    let unread = V2View::default();
-    let wants = |v2: &V2View| wants_version(&EtcdSeen { v2, ..seen });
-    wants(&clean).is_ok() && wants(&unread).is_err()
+    wants_version(&EtcdSeen { v2: &clean, ..*seen })
+}
+
+/// Why this node is to be restarted with another version once its disk was read for keys of the v2 API, and why it is
+/// not yet; `None` if the reading is not all that is missing.
+pub fn wants_after_reading(seen: &EtcdSeen<'_>) -> Option<(String, String)> {
+    if !seen.v2.is_unread(seen.now) {
+        return None;
+    }
+    let unread = wants_version(seen).err()?;
+    Some((wants_with_clean_disk(seen).ok()??, unread))
 }
 
 /// Why this node needs a restart because a package has replaced the etcd that runs. A file with the same

@@ -43,7 +43,7 @@ pub(crate) async fn direct(agent: &Agent, order: &DirectiveOrder) -> PortResult<
         return Err(refused(why));
     }
     if let DirectiveChange::Upgrade { to, .. } = &change {
-        v2_keys::allow_upgrade(agent, &seen, *to).await?;
+        v2_keys::allow_upgrade(agent, &seen, *to, order.dry_run).await?;
     }
     let steps = plan::steps(&change);
     if order.dry_run {

@@ -5,6 +5,7 @@ pub(super) mod facts;
 pub(super) mod reachability;
 pub(super) mod store;
 mod transport;
+mod version;
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use crate::agent::observe::facts::Facts;
 use crate::model::{
     AssignmentSummary, BackupSummary, BaseView, DataState, DefragView, DefragWish, DriftView, ElectorView,
     EtcdBinaries, EtcdRun, Fact, GateView, HashCheck, LeaderAsk, LoadState, NodeName, NodeStatus,
-    Observation, OperatorRequest, RequestView, RestartWish, Steering, TlsView, UnixMs, V2View, is_full,
+    Observation, OperatorRequest, RequestView, Steering, TlsView, TransportView, UnixMs, V2View, is_full,
 };
 use crate::plan::{self, StopWish};
 use crate::ports::PortResult;
@@ -134,18 +135,18 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
     let silence = reachability::silence(agent, &facts);
     let pending = agent.shared.undecided();
     let transport = transport::view(agent, &facts, run.as_ref());
-    let mut steering = steering(agent, &facts, run.as_ref(), &pending);
-    steering.wants_restart = transport::with_listener(&transport, steering.wants_restart);
+    let mut steering = steering(agent, &facts, run.as_ref(), &pending, &transport);
     let next = facts
         .assignment
         .as_ref()
         .map(|assigned| assigned.transport(&agent.spec.etcd));
     if let (Some(wish), Some(next)) = (&mut steering.wants_restart, &next) {
-        wish.held = plan::restart_objection(&facts.tls, next, facts.steady);
+        let objection = plan::restart_objection(&facts.tls, next, facts.steady);
+        wish.held = objection.or_else(|| wish.held.take());
     }
     let wish = stop_wish(agent, &facts, &steering);
     let tls_trouble = next.and_then(|next| plan::stop_objection(&facts.tls, &next, facts.steady, wish));
-    let v2_entries = v2_entries(agent, &facts);
+    let v2_entries = version::v2_entries(agent, &facts);
     let store = store::view(agent);
     let Facts {
         steady,
@@ -338,11 +339,17 @@ fn stop_wish(agent: &Agent, facts: &Facts, steering: &Steering) -> StopWish {
 }
 
 /// Operators' orders, and this node's requests to the coordinator.
-fn steering(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>, pending: &[RequestView]) -> Steering {
+fn steering(
+    agent: &Agent,
+    facts: &Facts,
+    run: Option<&EtcdRun>,
+    pending: &[RequestView],
+    transport: &TransportView,
+) -> Steering {
     let process = facts.process(agent);
     let order = facts.directives.restart.as_ref();
     let wants_restart = run.and_then(|run| run.wish(process.known().map(String::as_str), order));
-    let wants_restart = with_version(agent, facts, run, wants_restart);
+    let wants_restart = version::with_version(agent, facts, run, transport, wants_restart);
     let leader_ask = pending.iter().find_map(|view| match &view.request {
         OperatorRequest::MoveLeader { to, from, id, .. } => Some(LeaderAsk {
             id: *id,
@@ -426,48 +433,6 @@ fn wants_defrag(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>) -> Option<D
         steady: facts.steady,
         now: agent.ports.clock.now(),
     })
-}
-
-/// Adds the selected version of etcd to the wish, if another one runs.
-fn with_version(
-    agent: &Agent,
-    facts: &Facts,
-    run: Option<&EtcdRun>,
-    wish: Option<RestartWish>,
-) -> Option<RestartWish> {
-    let Some(assignment) = facts.assignment.as_ref().filter(|a| !a.removed) else {
-        return wish;
-    };
-    let selected = facts.directives.etcd_in(facts.elector.acted_on());
-    let seen = plan::EtcdSeen {
-        node: &facts.spec.node,
-        selected: selected.as_ref(),
-        assigned: assignment.etcd_version,
-        etcd: facts.etcd.known(),
-        replaced: run.is_some_and(|run| run.is_replaced(facts.base_file.as_deref())),
-        v2_entries: v2_entries(agent, facts),
-        v2: &facts.v2,
-        now: facts.steady,
-        binaries: &facts.etcd_binaries,
-        versions_dir: &facts.spec.etcd.versions_dir,
-        peers: &facts.peers,
-    };
-    let Ok(Some(why)) = plan::wants_version(&seen) else {
-        return wish;
-    };
-    Some(RestartWish {
-        order: wish.and_then(|wish| wish.order),
-        version: true,
-        why,
-        held: None,
-    })
-}
-
-/// Whether the log of the etcd that serves holds entries of v2, if it was read.
-fn v2_entries(agent: &Agent, facts: &Facts) -> Option<bool> {
-    let etcd = facts.etcd.known()?;
-    let whose = (etcd.cluster_id, etcd.member_id);
-    agent.shared.with(|inner| inner.data.v2_entries(whose))
 }
 
 /// The newest backup that this node or an answering peer knows of. Followers rarely read the store

@@ -155,7 +155,17 @@ impl LocalData {
             .v2_keys
             .clone()
             .map_or_else(|| Fact::Unreachable(why()), Fact::Known);
-        self.v2 = Some(((unit.main_pid, unit.ended_us), V2View { found, at }));
+        self.keep_v2(unit, V2View { found, at });
+    }
+
+    /// Takes over what the disk says of keys of v2, unless it was read again since. `unit` is the state of `etcd.service`
+    /// before it was read.
+    pub(crate) fn keep_v2(&mut self, unit: &UnitState, view: V2View) {
+        let process = (unit.main_pid, unit.ended_us);
+        let newer = |(of, kept): &(Process, V2View)| *of == process && kept.at > view.at;
+        if !self.v2.as_ref().is_some_and(newer) {
+            self.v2 = Some((process, view));
+        }
     }
 
     /// Drops the comparison of the settings: others may be written since, or set by other files.
@@ -368,5 +378,12 @@ mod tests {
             SteadyMs(6),
         );
         assert_eq!(data.v2(&unit(7)).found, Fact::Unreachable("garbage".into()));
+        data.take_v2(&asked(true), &clean, &unit(7), SteadyMs(5));
+        assert!(
+            data.v2(&unit(7)).found.is_unreachable(),
+            "it was read again since"
+        );
+        data.take_v2(&asked(true), &clean, &unit(8), SteadyMs(5));
+        assert_eq!(data.v2(&unit(8)).at, SteadyMs(5));
     }
 }

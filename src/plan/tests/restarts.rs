@@ -68,6 +68,47 @@ fn a_restart_is_granted_to_one_healthy_follower_after_the_other_and_the_leader_c
 }
 
 #[test]
+fn the_leader_waits_a_short_time_for_a_member_whose_disk_is_read_before_an_upgrade() {
+    let mut obs = wanting(&[0, 1]);
+    let held = |obs: &mut Observation, why: Option<&str>| {
+        let wish = peer(obs, 1).steering.wants_restart.as_mut().unwrap();
+        (wish.version, wish.held) = (true, why.map(str::to_owned));
+    };
+    held(&mut obs, Some("etcd's log is read first"));
+    let waits = plan(&obs, &settled());
+    assert_eq!((granted(&waits), &waits.action), (None, &None), "{waits:?}");
+    let text = "etcd on n1 is to be restarted, but first n2 reads its disk";
+    assert!(
+        waits
+            .reasons
+            .iter()
+            .any(|r| r.code == ReasonCode::RestartWaits && r.text == text)
+    );
+    let mut read = obs.clone();
+    held(&mut read, None);
+    assert_eq!(granted(&plan(&read, &waits.memory)), Some(&name(1)));
+    let mut stopped = obs.clone();
+    stopped.me.steering.waits_to_stop = true;
+    assert!(matches!(
+        plan(&stopped, &settled()).action,
+        Some(Action::MoveLeader { .. })
+    ));
+    let mut unusable = obs.clone();
+    peer(&mut unusable, 1).tls_trouble = Some("the key is not there".to_owned());
+    assert!(matches!(
+        plan(&unusable, &settled()).action,
+        Some(Action::MoveLeader { .. })
+    ));
+    // Another node does not hold the leader back for good.
+    obs.steady = SteadyMs(obs.steady.0 + 5_000);
+    let goes = plan(&obs, &waits.memory);
+    assert!(matches!(goes.action, Some(Action::MoveLeader { .. })), "{goes:?}");
+    // The next restart waits anew.
+    let none = plan(&wanting(&[]), &goes.memory);
+    assert_eq!(none.memory.leader_waits, None);
+}
+
+#[test]
 fn no_restart_is_granted_while_anything_is_not_well() {
     let table: [(&str, Spoil); 8] = [
         ("a voter is down", |obs| lose_data(peer(obs, 2))),

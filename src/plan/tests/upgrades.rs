@@ -303,7 +303,12 @@ fn an_upgrade_is_cancelled_only_while_a_member_runs_the_former_version() {
 
 /// What n2 wants.
 pub(super) fn wish_of(obs: &Observation) -> Result<Option<String>, String> {
-    wants_version(&EtcdSeen {
+    wants_version(&seen(obs))
+}
+
+/// What n2 sees.
+pub(super) fn seen(obs: &Observation) -> EtcdSeen<'_> {
+    EtcdSeen {
         node: &obs.spec.node,
         selected: obs.me.steering.directives.etcd.as_ref(),
         assigned: obs.assignment.as_ref().unwrap().etcd_version,
@@ -315,7 +320,7 @@ pub(super) fn wish_of(obs: &Observation) -> Result<Option<String>, String> {
         binaries: obs.me.etcd_binaries.as_ref().unwrap(),
         versions_dir: &obs.spec.etcd.versions_dir,
         peers: &obs.peers,
-    })
+    }
 }
 
 #[test]

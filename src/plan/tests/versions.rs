@@ -4,11 +4,11 @@
 use super::restarts::{settled, wish};
 use super::steering::pause;
 use super::upgrades::{
-    converted, each, key_of_v2, read_v2, runs, select, to, upgrade, version, wish_of, with_versions,
+    converted, each, key_of_v2, read_v2, runs, seen, select, to, upgrade, version, wish_of, with_versions,
 };
 use super::*;
 use crate::model::{V2Names, V2View};
-use crate::plan::{disk_decides, upgrade_objection};
+use crate::plan::{disk_decides, upgrade_objection, wants_after_reading};
 
 /// A single node can forge the cancelled upgrade and what it runs. It cannot forge what this node's own etcd
 /// reports.
@@ -97,6 +97,32 @@ fn a_binary_is_asked_for_its_version_once() {
     let asked = plan(&obs, &Memory::default());
     assert_eq!(asked.action, Some(Action::InspectData));
     assert_eq!(plan(&obs, &asked.memory).action, None, "the answer is on its way");
+}
+
+#[test]
+fn a_node_says_what_it_wants_while_its_disk_is_read() {
+    let mut obs = with_versions(1, &["3.5.40", "3.6.16"]);
+    select(&mut obs, &to("3.6.16"));
+    assert_eq!(wants_after_reading(&seen(&obs)), None, "its disk was read");
+    obs.v2 = V2View::default();
+    let (why, unread) = wants_after_reading(&seen(&obs)).unwrap();
+    assert_eq!(why, "etcd 3.5.35 runs, and 3.6.16 is selected");
+    assert!(unread.contains("etcd's log is read first"), "{unread}");
+    obs.v2 = read_v2(key_of_v2(), obs.steady);
+    assert_eq!(wants_after_reading(&seen(&obs)), None, "it never starts on these");
+    obs.steady = SteadyMs(obs.steady.0 + 90_000);
+    assert!(wants_after_reading(&seen(&obs)).is_some(), "it is read again");
+    obs.v2.found = Fact::Unreachable("it is garbage".to_owned());
+    assert_eq!(wants_after_reading(&seen(&obs)), None);
+    obs.v2 = V2View::default();
+    select(&mut obs, &to("3.5.40"));
+    assert_eq!(wants_after_reading(&seen(&obs)), None, "the disk does not decide");
+    select(&mut obs, &to("3.7.3"));
+    assert_eq!(
+        wants_after_reading(&seen(&obs)),
+        None,
+        "it is refused in any case"
+    );
 }
 
 #[test]
