@@ -24,7 +24,7 @@ const ETCD_LOOKS: Duration = Duration::from_secs(4);
 
 /// During a conversion etcd reads its log since its last snapshot and stops all writes meanwhile
 /// (`MinimalEtcdVersion` in etcd's `storage/wal/version.go`). With the default of 10,000 entries that takes 0.2 s on some
-/// members, by chance and whoever does the upgrade, which is longer than any other gap.
+/// members by chance, in upgrades by hand too, and is the longest gap.
 const SNAPSHOT_COUNT: &str = "1000";
 
 /// The writes of each measurement, so that each database is as large as the other.
