@@ -52,7 +52,7 @@ pub struct Memory {
     /// The raft term in which this node is coordinator, and since when.
     #[serde(default)]
     pub coordinates: Option<(RaftTerm, SteadyMs)>,
-    /// Since when the leader's etcd, which is here, waits with its restart for a node that reads its disk.
+    /// Since when the restart of the leader's etcd, which is here, waits for a node that reads its files or its disk.
     #[serde(default)]
     pub leader_waits: Option<SteadyMs>,
     /// The leader of the newest raft term in which another member has led, as this node's etcd reported it.

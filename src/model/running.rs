@@ -101,6 +101,22 @@ pub struct RestartWish {
     /// the disk are read first. No grant is given meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<String>,
+    /// True if it is held only until files or the disk were read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reading: bool,
+}
+
+impl RestartWish {
+    /// A wish that nobody ordered and nothing holds.
+    pub fn new(why: String) -> Self {
+        Self {
+            why,
+            order: None,
+            version: false,
+            held: None,
+            reading: false,
+        }
+    }
 }
 
 impl EtcdRun {
@@ -238,10 +254,8 @@ impl EtcdRun {
         let order = order.filter(|order| order.identity() == self.newest.identity());
         if let Some(order) = order.filter(|_| self.newest.is_open(Some(process))) {
             return Some(RestartWish {
-                why: "an operator ordered it".to_owned(),
                 order: Some(order.id),
-                version: false,
-                held: None,
+                ..RestartWish::new("an operator ordered it".to_owned())
             });
         }
         if self.process.as_deref() != Some(process) {
@@ -254,12 +268,7 @@ impl EtcdRun {
         } else {
             return None;
         };
-        Some(RestartWish {
-            why: why.to_owned(),
-            order: None,
-            version: false,
-            held: None,
-        })
+        Some(RestartWish::new(why.to_owned()))
     }
 }
 

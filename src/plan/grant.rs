@@ -12,7 +12,7 @@ use super::safety::undisturbed;
 use super::tls_files::stays_down;
 use super::{downgrade, leader, lock_holder, space, spares, transport_list};
 use crate::model::{
-    Action, Grant, GrantPurpose, Join, MemberList, NodeName, NodeStatus, RaftTerm, ReasonCode, SteadyMs,
+    Action, Grant, GrantPurpose, Join, MemberList, NodeName, NodeStatus, RaftTerm, ReasonCode,
 };
 
 /// A node that has not used its grant within this time loses it.
@@ -29,7 +29,6 @@ const AGAIN: Duration = Duration::from_mins(1);
 /// Grants restarts and the reboot lock, one node at a time. Moves the leader when only its node is left to be
 /// restarted.
 pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
-    let leader_waits = cx.memory.leader_waits.take();
     let Some(list) = cx.coordinated_list() else {
         if cx.memory.grant.is_some() {
             withdraw(cx);
@@ -38,16 +37,16 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
         cx.memory.coordinates = None;
         return None;
     };
-    let action = give_for(cx, list, leader_waits);
+    let action = give_for(cx, list);
     cx.memory.grants_over = (cx.memory.grant.is_none() && has_rested(cx, list)).then_some(list.term);
     action
 }
 
-fn give_for(cx: &mut Context<'_>, list: &MemberList, mut leader_waits: Option<SteadyMs>) -> Option<Action> {
+fn give_for(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> {
     if cx.memory.coordinates.is_none_or(|(term, _)| term != list.term) {
         cx.memory.grant = None;
         cx.memory.coordinates = Some((list.term, cx.obs.steady));
-        leader_waits = None;
+        cx.memory.leader_waits = None;
     }
     let statuses = statuses(cx, list);
     let whole = undisturbed(cx, list);
@@ -88,6 +87,7 @@ fn give_for(cx: &mut Context<'_>, list: &MemberList, mut leader_waits: Option<St
         return None;
     }
     if wanting.is_empty() {
+        cx.memory.leader_waits = None;
         report_left_alone(cx, &statuses);
         lend(cx, list, &whole);
         let wanting = wanting_defrag(cx, list);
@@ -95,9 +95,9 @@ fn give_for(cx: &mut Context<'_>, list: &MemberList, mut leader_waits: Option<St
             // A snapshot that is read would hold a defragmentation up, with etcd's writes behind it.
             return None;
         }
-        return followers_first(cx, list, &whole, &wanting, (&DEFRAG, None));
+        return followers_first(cx, list, &whole, &wanting, &DEFRAG);
     }
-    followers_first(cx, list, &whole, &wanting, (&RESTART, leader_waits))
+    followers_first(cx, list, &whole, &wanting, &RESTART)
 }
 
 /// A node on which something other than the agent stops an etcd that might not start again, and why.
@@ -132,15 +132,15 @@ const DEFRAG: Work = Work {
 };
 
 /// Grants the work to the first node that wants it: followers first, and the leader once another member leads.
-/// `leader_waits` is the memory's of the last decision.
 fn followers_first(
     cx: &mut Context<'_>,
     list: &MemberList,
     whole: &Result<(), String>,
     wanting: &[&NodeName],
-    (work, leader_waits): (&Work, Option<SteadyMs>),
+    work: &Work,
 ) -> Option<Action> {
     let Work { purpose, done, .. } = *work;
+    let waits_since = cx.memory.leader_waits.take();
     let to_do = format!("etcd on {} is to be {done}", names(wanting.iter().copied()));
     if !may_grant(cx, list, whole, (work.waits.clone(), &to_do)) {
         return None;
@@ -166,9 +166,9 @@ fn followers_first(
         }
         let statuses = statuses(cx, list);
         if purpose == GrantPurpose::Restart
-            && let Some((node, left)) = leader::waits_for_reading(cx, &statuses, leader_waits)
+            && let Some((awaited, left)) = leader::waits_for_reading(cx, &statuses, waits_since)
         {
-            let text = format!("{to_do}, but first {node} reads its disk");
+            let text = format!("{to_do}, and waits for {awaited}");
             cx.because(work.waits.clone(), text);
             cx.wake_in(left);
             return None;

@@ -46,6 +46,10 @@ const DATA_HOLDS: [ReasonCode; 6] = [
 /// The time from asking for a start until the unit shows it.
 const START_QUEUED: Duration = Duration::from_millis(200);
 
+/// The time from asking for a restart until etcd runs again, unless something holds it up. Its stop alone takes up to a
+/// second.
+const RESTART_TAKES: Duration = Duration::from_secs(2);
+
 /// Inspects the data directory if its content is not known: nothing is decided without that knowledge.
 pub(super) fn look(cx: &mut Context<'_>) -> Option<Action> {
     note_start(cx);
@@ -266,10 +270,17 @@ fn note_start(cx: &mut Context<'_>) {
 }
 
 /// True while a start was just queued: a unit that is still down then has not stopped. Once the unit has
-/// shown the start, a unit that is down has ended since.
+/// shown the start, a unit that is down has ended since. In a restart, an inspection would only delay what this node
+/// reports: its gate looks at the data.
 pub(super) fn start_queued(cx: &mut Context<'_>) -> bool {
     let Some(at) = cx.memory.started_at.filter(|_| !cx.memory.start_shown) else {
         return false;
     };
-    is_early(cx, Some(at), START_QUEUED)
+    let between =
+        |unit: &UnitState| unit.active == ActiveState::Inactive && !unit.held || unit.sub == "start-pre";
+    let restarts = cx.memory.restarted_at == Some(at)
+        && !cx.memory.failures.contains_key(&ActionKind::RestartEtcd)
+        && cx.obs.me.unit.known().is_some_and(between);
+    let takes = if restarts { RESTART_TAKES } else { START_QUEUED };
+    is_early(cx, Some(at), takes)
 }

@@ -14,8 +14,8 @@ use crate::model::{
 /// timeouts.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long the leader's etcd waits for one whose node reads its disk. If it went first, the next leader would have to be
-/// moved as well.
+/// How long the leader's etcd waits for one whose node reads its certificate files or its disk. If it went first, the
+/// next leader would have to be moved as well.
 const READ_WITHIN: Duration = Duration::from_secs(5);
 
 /// Answers a person's request at the node where it was made: done, or not possible.
@@ -131,26 +131,29 @@ pub(super) fn asked(cx: &mut Context<'_>) -> Option<Action> {
     move_to(cx, list, to)
 }
 
-/// How long the etcd here, the only one that could be restarted, still waits for one that is to run another version once
-/// the disk of its node was read; `None` if it does not wait. `since` is when it began to. It does not wait while
-/// something else stops it.
-pub(super) fn waits_for_reading<'a>(
+/// What the etcd here, the only one that could be restarted, waits for, and how long it still waits: another one that
+/// is to be restarted once files or the disk of its node were read. `None` if it does not wait. `since` is when it
+/// began to. It does not wait while something else stops it.
+pub(super) fn waits_for_reading(
     cx: &mut Context<'_>,
-    statuses: &[&'a NodeStatus],
+    statuses: &[&NodeStatus],
     since: Option<SteadyMs>,
-) -> Option<(&'a NodeName, Duration)> {
-    let is_read = |status: &&NodeStatus| {
+) -> Option<(String, Duration)> {
+    if cx.obs.me.steering.waits_to_stop {
+        return None;
+    }
+    let only_ordered = orders::paused(cx).is_some();
+    let others = statuses.iter().filter(|status| status.node != cx.spec.node);
+    let mut reading = others.filter_map(|status| {
         let wish = status.steering.wants_restart.as_ref();
-        let held = wish.is_some_and(|wish| wish.version && wish.held.is_some());
-        // Certificate files with which etcd cannot work need a person.
-        held && status.tls_trouble.is_none() && status.node != cx.spec.node
-    };
-    let awaited = statuses.iter().copied().find(is_read);
-    let node = &awaited.filter(|_| !cx.obs.me.steering.waits_to_stop)?.node;
+        let wish = wish.filter(|wish| wish.reading && (wish.order.is_some() || !only_ordered))?;
+        Some(format!("{}: {}", status.node, wish.held.as_ref()?))
+    });
+    let awaited = reading.next()?;
     let since = since.unwrap_or(cx.obs.steady);
     cx.memory.leader_waits = Some(since);
     let left = READ_WITHIN.saturating_sub(cx.obs.steady.since(since));
-    (!left.is_zero()).then_some((node, left))
+    (!left.is_zero()).then_some((awaited, left))
 }
 
 /// Moves the leader away from this node before its etcd is restarted or its member is removed.

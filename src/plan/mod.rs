@@ -97,7 +97,7 @@ pub use space::{SpaceSeen, wants_defrag};
 pub use standalone_backup::{backup_in, backup_of};
 pub use steps::{request_steps, steps};
 pub use stop::ok_to_stop;
-pub use tls_files::{StopWish, restart_objection, stop_objection};
+pub use tls_files::{StopWish, nothing_found, restart_objection, stop_objection};
 pub use transport::transport_objection;
 pub use transport_step::{TransportSeen, next_transport};
 pub use upgrade::upgrade_objection;

@@ -26,6 +26,12 @@ pub fn restart_objection(view: &TlsView, next: &Transport, now: SteadyMs) -> Opt
     stop_objection(view, next, now, StopWish::Waits)
 }
 
+/// True if nothing was found in the files of `next`: all that may be missing is that they are read.
+pub fn nothing_found(view: &TlsView, next: &Transport) -> bool {
+    let found = |(serves, files)| view.finding(serves, files);
+    !next.files().filter_map(found).any(|one| one.trouble.is_some())
+}
+
 /// Why a running etcd, if it is stopped now, might not start again with the files of `next`; `None` if
 /// nothing was found in them. Files that were read long ago count while nobody wants to stop it.
 pub fn stop_objection(view: &TlsView, next: &Transport, now: SteadyMs, wish: StopWish) -> Option<String> {

@@ -131,14 +131,11 @@ fn wants_with_clean_disk(seen: &EtcdSeen<'_>) -> Result<Option<String>, String> 
     wants_version(&EtcdSeen { v2: &clean, ..*seen })
 }
 
-/// Why this node is to be restarted with another version once its disk was read for keys of the v2 API, and why it is
-/// not yet; `None` if the reading is not all that is missing.
-pub fn wants_after_reading(seen: &EtcdSeen<'_>) -> Option<(String, String)> {
-    if !seen.v2.is_unread(seen.now) {
-        return None;
-    }
-    let unread = wants_version(seen).err()?;
-    Some((wants_with_clean_disk(seen).ok()??, unread))
+/// After an error of [`wants_version`]: why this node is to be restarted with another version once its disk was read
+/// for keys of the v2 API; `None` if the reading is not all that is missing.
+pub fn wants_after_reading(seen: &EtcdSeen<'_>) -> Option<String> {
+    let unread = seen.v2.is_unread(seen.now);
+    unread.then(|| wants_with_clean_disk(seen).ok()?)?
 }
 
 /// Why this node needs a restart because a package has replaced the etcd that runs. A file with the same

@@ -166,10 +166,8 @@ fn imagine(seen: &mut Observation, directives: &Directives) {
         }
         if let Some(id) = new(&directives.restart, &mine.restart, &status.node) {
             status.steering.wants_restart = Some(RestartWish {
-                why: why(),
                 order: Some(id),
-                version: false,
-                held: None,
+                ..RestartWish::new(why())
             });
         }
         if let Some(id) = new(&directives.defrag, &mine.defrag, &status.node) {

@@ -140,9 +140,11 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         .assignment
         .as_ref()
         .map(|assigned| assigned.transport(&agent.spec.etcd));
-    if let (Some(wish), Some(next)) = (&mut steering.wants_restart, &next) {
-        let objection = plan::restart_objection(&facts.tls, next, facts.steady);
-        wish.held = objection.or_else(|| wish.held.take());
+    if let (Some(wish), Some(next)) = (&mut steering.wants_restart, &next)
+        && let Some(why) = plan::restart_objection(&facts.tls, next, facts.steady)
+    {
+        wish.held = Some(why);
+        wish.reading = plan::nothing_found(&facts.tls, next);
     }
     let wish = stop_wish(agent, &facts, &steering);
     let tls_trouble = next.and_then(|next| plan::stop_objection(&facts.tls, &next, facts.steady, wish));

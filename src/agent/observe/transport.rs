@@ -64,10 +64,5 @@ pub(super) fn with_listener(transport: &TransportView, wish: Option<RestartWish>
     } else {
         "in plain HTTP"
     };
-    Some(RestartWish {
-        why: format!("etcd is to listen for members {over}"),
-        order: None,
-        version: false,
-        held: None,
-    })
+    Some(RestartWish::new(format!("etcd is to listen for members {over}")))
 }

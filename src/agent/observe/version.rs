@@ -32,22 +32,26 @@ pub(super) fn with_version(
         versions_dir: &facts.spec.etcd.versions_dir,
         peers: &facts.peers,
     };
-    if let Ok(Some(why)) = plan::wants_version(&seen) {
-        return Some(RestartWish {
-            order: wish.and_then(|wish| wish.order),
-            version: true,
-            why,
-            held: None,
-        });
-    }
+    let objection = match plan::wants_version(&seen) {
+        Ok(Some(why)) => {
+            let order = wish.and_then(|wish| wish.order);
+            return Some(RestartWish {
+                order,
+                version: true,
+                ..RestartWish::new(why)
+            });
+        }
+        Ok(None) => None,
+        Err(objection) => Some(objection),
+    };
     let paused = facts.directives.paused.is_some();
     transport::with_listener(transport, wish).or_else(|| {
-        let (why, unread) = plan::wants_after_reading(&seen).filter(|_| !paused)?;
+        let held = Some(objection.filter(|_| !paused)?);
         Some(RestartWish {
-            order: None,
             version: true,
-            why,
-            held: Some(unread),
+            held,
+            reading: true,
+            ..RestartWish::new(plan::wants_after_reading(&seen)?)
         })
     })
 }

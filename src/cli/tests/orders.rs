@@ -100,10 +100,8 @@ fn where_a_restart_stands() {
     let mut seen = status();
     seen.node.steering.directives = order.clone();
     let wish = Some(RestartWish {
-        why: "an operator ordered it".into(),
         order: Some(1),
-        version: false,
-        held: None,
+        ..RestartWish::new("an operator ordered it".into())
     });
     let peer = |seen: &mut AdminStatus, node: &str, change: &dyn Fn(&mut NodeStatus)| {
         if let Some(Fact::Known(peer)) = seen.peers.get_mut(&name(node)) {

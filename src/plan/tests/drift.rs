@@ -38,10 +38,8 @@ fn an_etcd_that_gets_new_settings_is_compared_after_its_restart() {
     let mut obs = healthy(1);
     obs.drift.unread = true;
     let wish = |order| RestartWish {
-        why: "older settings".into(),
         order,
-        version: false,
-        held: None,
+        ..RestartWish::new("older settings".into())
     };
     obs.me.steering.wants_restart = Some(wish(None));
     assert_eq!(action(&obs), None);

@@ -240,6 +240,40 @@ fn c11_a_start_that_was_shown_and_has_ended_is_looked_at_at_once() {
 }
 
 #[test]
+fn data_are_looked_at_after_a_restart_that_does_not_end_soon() {
+    let look = |state: ActiveState, sub: &str, held: bool, since: u64| {
+        let mut obs = healthy(1);
+        obs.me.etcd = Fact::Absent;
+        obs.me.data = Fact::Unreachable("etcd ran since the last inspection".into());
+        obs.me.unit = unit(state);
+        if let Fact::Known(unit) = &mut obs.me.unit {
+            unit.sub = sub.to_owned();
+            unit.held = held;
+        }
+        let asked = Some(SteadyMs(obs.steady.0 - since));
+        let memory = Memory {
+            started_at: asked,
+            restarted_at: asked,
+            ..Memory::default()
+        };
+        plan(&obs, &memory).action == Some(Action::InspectData)
+    };
+    let table = [
+        (ActiveState::Inactive, "dead", false, 1999, false),
+        (ActiveState::Inactive, "dead", false, 2000, true),
+        (ActiveState::Inactive, "dead", true, 1000, true),
+        (ActiveState::Activating, "start-pre", false, 1999, false),
+        (ActiveState::Activating, "start-pre", false, 2000, true),
+        (ActiveState::Activating, "auto-restart", false, 1000, true),
+        (ActiveState::Failed, "failed", false, 1000, true),
+    ];
+    for (state, sub, held, since, expected) in table {
+        let looks = look(state, sub, held, since);
+        assert_eq!(looks, expected, "{state:?} {sub}, {since} ms after the restart");
+    }
+}
+
+#[test]
 fn c11_the_pause_after_starts_that_failed_is_not_for_another_member() {
     let mut obs = healthy(1);
     obs.me.unit = unit(ActiveState::Failed);

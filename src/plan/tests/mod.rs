@@ -44,7 +44,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{
-    StopWish, TransportSeen, next_transport, restart_objection, stop_objection, transport_objection,
+    StopWish, TransportSeen, next_transport, nothing_found, restart_objection, stop_objection,
+    transport_objection,
 };
 use crate::model::*;
 

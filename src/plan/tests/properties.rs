@@ -73,14 +73,7 @@ fn any_store(kind: u8, g: &Genesis) -> Fact<StoreView> {
 /// Sets which nodes want a restart, whether a person asks for another leader, and which node gives this one a
 /// grant.
 fn steer(obs: &mut Observation, me: usize, wants: [bool; 5], asks: bool, grant: Option<u8>) {
-    let wish = || {
-        Some(RestartWish {
-            why: "settings".into(),
-            order: None,
-            version: false,
-            held: None,
-        })
-    };
+    let wish = || Some(RestartWish::new("settings".into()));
     let n = obs.spec.nodes.len();
     obs.me.steering.wants_restart = wish().filter(|_| wants[me]);
     obs.me.steering.leader_ask = asks.then(|| LeaderAsk {

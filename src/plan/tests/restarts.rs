@@ -7,10 +7,8 @@ use super::*;
 
 pub(super) fn wish(status: &mut NodeStatus, order: Option<u64>) {
     status.steering.wants_restart = Some(RestartWish {
-        why: "why".into(),
         order,
-        version: false,
-        held: None,
+        ..RestartWish::new("why".into())
     });
 }
 
@@ -72,12 +70,12 @@ fn the_leader_waits_a_short_time_for_a_member_whose_disk_is_read_before_an_upgra
     let mut obs = wanting(&[0, 1]);
     let held = |obs: &mut Observation, why: Option<&str>| {
         let wish = peer(obs, 1).steering.wants_restart.as_mut().unwrap();
-        (wish.version, wish.held) = (true, why.map(str::to_owned));
+        (wish.held, wish.reading) = (why.map(str::to_owned), why.is_some());
     };
     held(&mut obs, Some("etcd's log is read first"));
     let waits = plan(&obs, &settled());
     assert_eq!((granted(&waits), &waits.action), (None, &None), "{waits:?}");
-    let text = "etcd on n1 is to be restarted, but first n2 reads its disk";
+    let text = "etcd on n1 is to be restarted, and waits for n2: etcd's log is read first";
     assert!(
         waits
             .reasons
@@ -94,18 +92,42 @@ fn the_leader_waits_a_short_time_for_a_member_whose_disk_is_read_before_an_upgra
         Some(Action::MoveLeader { .. })
     ));
     let mut unusable = obs.clone();
-    peer(&mut unusable, 1).tls_trouble = Some("the key is not there".to_owned());
+    peer(&mut unusable, 1)
+        .steering
+        .wants_restart
+        .as_mut()
+        .unwrap()
+        .reading = false;
     assert!(matches!(
         plan(&unusable, &settled()).action,
         Some(Action::MoveLeader { .. })
     ));
+    // During a pause only orders count.
+    let mut ordered = obs.clone();
+    ordered.me.steering.wants_restart.as_mut().unwrap().order = Some(1);
+    pause(&mut ordered);
+    for i in [1, 2] {
+        peer(&mut ordered, i).steering.directives = ordered.me.steering.directives.clone();
+    }
+    assert!(matches!(
+        plan(&ordered, &settled()).action,
+        Some(Action::MoveLeader { .. })
+    ));
+    peer(&mut ordered, 1)
+        .steering
+        .wants_restart
+        .as_mut()
+        .unwrap()
+        .order = Some(1);
+    assert_eq!(plan(&ordered, &settled()).action, None);
     // Another node does not hold the leader back for good.
     obs.steady = SteadyMs(obs.steady.0 + 5_000);
     let goes = plan(&obs, &waits.memory);
     assert!(matches!(goes.action, Some(Action::MoveLeader { .. })), "{goes:?}");
     // The next restart waits anew.
-    let none = plan(&wanting(&[]), &goes.memory);
-    assert_eq!(none.memory.leader_waits, None);
+    for next in [wanting(&[]), wanting(&[0])] {
+        assert_eq!(plan(&next, &goes.memory).memory.leader_waits, None);
+    }
 }
 
 #[test]

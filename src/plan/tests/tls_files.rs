@@ -179,6 +179,11 @@ fn a_restart_waits_for_its_own_files_alone() {
         ..TlsView::default()
     };
     assert!(objection(&unread, &own, 0).is_some());
+    let reading = [(&found, &own), (&unread, &own), (&found, &other)];
+    assert_eq!(
+        reading.map(|(view, next)| nothing_found(view, next)),
+        [true, true, false]
+    );
     assert_eq!(objection(&unread, &Transport::default(), 0), None, "plain HTTP");
     assert_eq!(
         objection(&TlsView::default(), &own, 0),

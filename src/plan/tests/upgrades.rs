@@ -391,10 +391,8 @@ fn wanting(granted: bool) -> Observation {
     let mut obs = with_versions(1, &["3.6.16"]);
     select(&mut obs, &to("3.6.16"));
     obs.me.steering.wants_restart = Some(RestartWish {
-        why: "why".into(),
-        order: None,
         version: true,
-        held: None,
+        ..RestartWish::new("why".into())
     });
     if granted {
         peer(&mut obs, 0).steering.grant = Some(Grant {
