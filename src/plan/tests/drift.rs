@@ -1,6 +1,6 @@
 //! Settings of the running etcd that differ from what is configured.
 
-use super::upgrades::{runs, upgrade, version, with_versions};
+use super::versions_world::{runs, upgrade, version, with_versions};
 use super::*;
 use crate::plan::{setting_objection, upgrade_objection};
 

@@ -32,6 +32,7 @@ mod sizing;
 mod space;
 mod steering;
 mod stop;
+mod stop_refusals;
 mod tls_files;
 mod transport;
 mod transport_world;
@@ -39,6 +40,7 @@ mod trust;
 mod upgrades;
 mod verify;
 mod versions;
+mod versions_world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

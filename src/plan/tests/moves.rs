@@ -1,6 +1,6 @@
 //! Moves to another version of etcd through a new epoch.
 
-use super::upgrades::{each, runs, select, to, version, with_versions};
+use super::versions_world::{each, runs, select, to, version, with_versions};
 use super::*;
 use crate::model::{EpochEtcd, QUARANTINE};
 use crate::plan::{end_objection, move_objection, ok_to_stop, upgrade_objection};

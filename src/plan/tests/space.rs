@@ -400,7 +400,7 @@ fn no_space_is_compacted_defragmented_and_disarmed_in_this_order() {
 fn rule_2_nospace_stays_in_quarantine() {
     let with = |alarms: &[&str]| {
         let mut obs = healthy(0);
-        super::upgrades::each(&mut obs, |status| {
+        super::versions_world::each(&mut obs, |status| {
             if let Fact::Known(etcd) = &mut status.etcd {
                 etcd.errors = alarms.iter().map(|alarm| (*alarm).to_owned()).collect();
             }

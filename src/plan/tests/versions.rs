@@ -3,7 +3,7 @@
 
 use super::restarts::{settled, wish};
 use super::steering::pause;
-use super::upgrades::{
+use super::versions_world::{
     converted, each, key_of_v2, read_v2, runs, seen, select, to, upgrade, version, wish_of, with_versions,
 };
 use super::*;
