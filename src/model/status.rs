@@ -106,14 +106,16 @@ pub struct UnitState {
 }
 
 impl UnitState {
+    /// True while the gate runs before etcd starts.
+    pub fn is_at_gate(&self) -> bool {
+        self.active == ActiveState::Activating && self.sub == "start-pre"
+    }
+
     /// True during a start in which etcd itself does not run yet: systemd waits before it restarts a crashed
     /// etcd, or the gate holds the start back. No process has the data directory open then.
     pub fn waits_to_start(&self) -> bool {
-        self.active == ActiveState::Activating
-            && matches!(
-                self.sub.as_str(),
-                "start-pre" | "auto-restart" | "auto-restart-queued"
-            )
+        let restarts = matches!(self.sub.as_str(), "auto-restart" | "auto-restart-queued");
+        self.is_at_gate() || self.active == ActiveState::Activating && restarts
     }
 }
 

@@ -10,7 +10,7 @@ use super::removed::{self, Confirmation, removed_by};
 use super::{failure, last_words, restart};
 use crate::model::{
     Action, ActionKind, ActiveState, Assignment, Epoch, EtcdStatus, Fact, Generation, LoadState, NodeStatus,
-    ReasonCode, UnitState,
+    ReasonCode,
 };
 
 /// Keeps this node's etcd as its assignment wants it.
@@ -46,7 +46,7 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
         return inspect(cx);
     }
     let Some(assignment) = &cx.obs.assignment else {
-        return if waits_at_gate(unit) { call_off(cx) } else { None };
+        return if unit.is_at_gate() { call_off(cx) } else { None };
     };
     let genesis = cx.genesis().filter(|g| g.epoch == assignment.epoch)?;
     let removed = assignment.removed || removed_by(assignment, &cx.obs.peers).is_some();
@@ -70,7 +70,7 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
     if conflicts(cx) {
         return None;
     }
-    if waits_at_gate(unit) {
+    if unit.is_at_gate() {
         cx.obs.me.data.known()?;
         // Whatever asked for this start, etcd must run only on the data that it was assigned. Data of an
         // older epoch, or a missing directory that a restore has to fill first, must be handled while etcd is
@@ -109,10 +109,6 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
         Data::First(action) => return Some(action),
     }
     clear_gate(cx, genesis, assignment).or_else(|| restart::start(cx, assignment))
-}
-
-fn waits_at_gate(unit: &UnitState) -> bool {
-    unit.active == ActiveState::Activating && unit.sub == "start-pre"
 }
 
 /// Cancels a start that the gate holds back on a node to which nothing is assigned and nothing can be

@@ -276,8 +276,7 @@ pub(super) fn start_queued(cx: &mut Context<'_>) -> bool {
     let Some(at) = cx.memory.started_at.filter(|_| !cx.memory.start_shown) else {
         return false;
     };
-    let between =
-        |unit: &UnitState| unit.active == ActiveState::Inactive && !unit.held || unit.sub == "start-pre";
+    let between = |unit: &UnitState| unit.active == ActiveState::Inactive && !unit.held || unit.is_at_gate();
     let restarts = cx.memory.restarted_at == Some(at)
         && !cx.memory.failures.contains_key(&ActionKind::RestartEtcd)
         && cx.obs.me.unit.known().is_some_and(between);

@@ -134,8 +134,10 @@ fn wants_with_clean_disk(seen: &EtcdSeen<'_>) -> Result<Option<String>, String> 
 /// After an error of [`wants_version`]: why this node is to be restarted with another version once its disk was read
 /// for keys of the v2 API; `None` if the reading is not all that is missing.
 pub fn wants_after_reading(seen: &EtcdSeen<'_>) -> Option<String> {
-    let unread = seen.v2.is_unread(seen.now);
-    unread.then(|| wants_with_clean_disk(seen).ok()?)?
+    if !seen.v2.is_unread(seen.now) {
+        return None;
+    }
+    wants_with_clean_disk(seen).ok().flatten()
 }
 
 /// Why this node needs a restart because a package has replaced the etcd that runs. A file with the same
