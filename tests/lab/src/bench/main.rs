@@ -15,6 +15,7 @@ mod replace;
 mod report;
 mod restart;
 mod restore;
+mod trace;
 mod upgrade;
 
 use std::process::ExitCode;

@@ -11,6 +11,7 @@ use etcd_agent_lab::{Cmd, Host, Lab, PATIENCE, built_deb};
 
 use super::probe;
 use super::report::{Line, Samples};
+use super::trace;
 
 const ROUNDS: usize = 3;
 /// After this time etcd has given up its connections to the dead member. Until then a removal can block the raft
@@ -101,6 +102,7 @@ fn by_agents() -> Result<(Duration, Duration)> {
     probe::healthy_on(&lab, &cast.after, Some(cast.dead_id), GRACE + PATIENCE)?;
     let replaced = SystemTime::now();
     let grace = grace_began(&lab, died)?;
+    trace::print(&lab, died)?;
     lab.passed();
     let after = replaced.duration_since(grace + GRACE).unwrap_or_default();
     Ok((after, grace.duration_since(died)?))

@@ -2,7 +2,7 @@
 //! the agents, and by an operator with a script. Measures the duration and the longest time between two
 //! acknowledged writes.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 use etcd_agent_lab::{Host, Lab, PATIENCE};
@@ -10,6 +10,7 @@ use etcd_agent_lab::{Host, Lab, PATIENCE};
 use super::form::{form, form_by_hand};
 use super::probe;
 use super::report::{Line, Samples};
+use super::trace;
 
 const ROUNDS: usize = 5;
 /// Connections are established, and the pause of a new leader's agent is over.
@@ -23,13 +24,17 @@ pub(crate) fn run() -> Result<Vec<Line>> {
     alone.each(|host| alone.write_env_by_hand(host, "existing", ""))?;
     let (mut time, mut time_by_hand) = (Samples::new("ours"), Samples::new("by hand"));
     let (mut gap, mut gap_by_hand) = (Samples::new("our gap"), Samples::new("gap by hand"));
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
+        let begun = SystemTime::now();
         let (took, longest) = under_load(&with_agents, || {
             let argv = ["etcd-agent", "restart", "--rolling", "--timeout", "2m"];
             with_agents.host(1)?.exec_for(3 * PATIENCE, &argv)?.ok().map(drop)
         })?;
         time.add_time(took);
         gap.add_time(longest);
+        if round == 0 {
+            trace::print(&with_agents, begun)?;
+        }
         let (took, longest) = under_load(&alone, || operator(&alone, restart))?;
         time_by_hand.add_time(took);
         gap_by_hand.add_time(longest);

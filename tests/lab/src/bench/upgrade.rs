@@ -11,6 +11,7 @@ use super::form::{form, form_by_hand};
 use super::probe;
 use super::report::{Line, Samples};
 use super::restart::operator;
+use super::trace;
 
 const ROUNDS: usize = 5;
 const OLDER: &str = "3.5.35";
@@ -61,7 +62,7 @@ impl Measured {
 pub(crate) fn run() -> Result<Vec<Line>> {
     let [mut up, mut up_by_hand] = [Measured::new(), Measured::new()];
     let [mut down, mut down_by_hand] = [Measured::new(), Measured::new()];
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
         let with_agents = Lab::builder("bench-upgrade").hosts(3).boot()?;
         form(&with_agents, &format!("snapshot-count = \"{SNAPSHOT_COUNT}\"\n"))?;
         let order = |verb: &str, version: &str| {
@@ -69,8 +70,12 @@ pub(crate) fn run() -> Result<Vec<Line>> {
             let argv = ["etcd-agent", verb, "--to", version, "--no-backup"];
             host.exec_for(3 * PATIENCE, &argv)?.ok().map(drop)
         };
+        let upgraded = SystemTime::now();
         up.add(under_load(&with_agents, NEWER, || order("upgrade", NEWER))?);
         down.add(under_load(&with_agents, OLDER, || order("downgrade", OLDER))?);
+        if round == 0 {
+            trace::print(&with_agents, upgraded)?;
+        }
         with_agents.passed();
         let alone = Lab::builder("bench-upgrade-by-hand").hosts(3).boot()?;
         let env = format!("ETCD_SNAPSHOT_COUNT={SNAPSHOT_COUNT}\n");
