@@ -19,8 +19,8 @@ use crate::ports::{Clock, Etcd, ObjectStore, PortError, PortResult};
 
 use super::watchdog;
 
-/// The pause after a failure. It doubles with each further one, up to the interval.
-const AGAIN: Duration = Duration::from_secs(5);
+/// The pause after the first failure. It doubles with each further one, up to the interval.
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
 /// Timeout of removing and of copying. They take longer only if something hangs. The next round continues
 /// with the rest.
 const ROUND: Duration = Duration::from_hours(6);
@@ -268,7 +268,7 @@ impl Runner {
         );
         watchdog::say(&format!("the backup failed: {error}"));
         *failures = failures.saturating_add(1);
-        Backoff::new(AGAIN, self.interval.max(AGAIN)).jittered(*failures, self.clock.random())
+        Backoff::new(FIRST_PAUSE, self.interval.max(FIRST_PAUSE)).jittered(*failures, self.clock.random())
     }
 
     /// A random part of `most`.

@@ -11,9 +11,9 @@ use crate::model::{Action, ActionKind, Epoch, OperatorRequest, ReasonCode};
 
 /// The electors are asked again after this time about an epoch that they denied and that a source still
 /// reports.
-const AGAIN: Duration = Duration::from_mins(10);
+const ASK_DENIED_AGAIN: Duration = Duration::from_mins(10);
 /// The same, if the epoch may have been opened since.
-const CHANGED: Duration = Duration::from_secs(5);
+const ASK_OPENED_AGAIN: Duration = Duration::from_secs(5);
 
 /// The name of this node's own record as a source.
 const OWN: &str = "this node's memory";
@@ -86,11 +86,16 @@ fn confirm(cx: &mut Context<'_>) -> Option<Action> {
             (same, cx.obs.steady.since(denial.at))
         });
         match before {
-            Some((same, passed)) if same || passed < AGAIN => {
+            Some((same, passed)) if same || passed < ASK_DENIED_AGAIN => {
                 // An operator may have confirmed the epoch since, at two of the nodes that denied it.
                 let open_since = cx.obs.elector.accepted.is_some() || tellers(cx, epoch) > 1;
                 let settled = same && !open_since;
-                if passed >= if settled { AGAIN } else { CHANGED } {
+                let pause = if settled {
+                    ASK_DENIED_AGAIN
+                } else {
+                    ASK_OPENED_AGAIN
+                };
+                if passed >= pause {
                     ask.push((who.clone(), epoch));
                 }
                 denied.insert(format!("{who} (epoch {epoch})"));

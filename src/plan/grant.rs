@@ -24,7 +24,7 @@ const LONGEST: Duration = Duration::from_mins(3);
 /// takes from its last check to the restart, which is asserted there.
 pub const GRANT_COOLDOWN: Duration = Duration::from_secs(5);
 /// A node that did not use a grant gets the next one after this time.
-const AGAIN: Duration = Duration::from_mins(1);
+const GRANT_UNUSED_AGAIN: Duration = Duration::from_mins(1);
 
 /// Grants restarts and the reboot lock, one node at a time. Moves the leader when only its node is left to be
 /// restarted.
@@ -323,7 +323,7 @@ fn note_leader(cx: &mut Context<'_>) {
 /// True unless this node has not used a grant a short time ago.
 fn may_have_another(cx: &Context<'_>, node: &NodeName) -> bool {
     let unused = cx.memory.grant_unused.get(node);
-    unused.is_none_or(|at| cx.obs.steady.since(*at) >= AGAIN)
+    unused.is_none_or(|at| cx.obs.steady.since(*at) >= GRANT_UNUSED_AGAIN)
 }
 
 fn grant_to(cx: &mut Context<'_>, list: &MemberList, node: &NodeName, purpose: GrantPurpose) {

@@ -15,7 +15,7 @@ use crate::model::{
 };
 
 /// A removal that was not confirmed is checked again after this long.
-const AGAIN: Duration = Duration::from_secs(30);
+const CHECK_AGAIN: Duration = Duration::from_secs(30);
 
 /// What is known of a removal.
 pub(super) enum Confirmation {
@@ -41,8 +41,8 @@ pub(super) fn removal(
     if known || seen.is_some_and(|seen| seen.removed) {
         return Confirmation::Certain;
     }
-    let fresh = seen.is_some_and(|seen| cx.obs.steady.since(seen.at) < AGAIN);
-    if !fresh && cx.may_try(ActionKind::CheckRemoval, Duration::from_millis(500), AGAIN) {
+    let fresh = seen.is_some_and(|seen| cx.obs.steady.since(seen.at) < CHECK_AGAIN);
+    if !fresh && cx.may_try(ActionKind::CheckRemoval, Duration::from_millis(500), CHECK_AGAIN) {
         return Confirmation::First(Action::CheckRemoval {
             cluster_id,
             member_id,

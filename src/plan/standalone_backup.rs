@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn one_backup_an_interval_whoever_took_the_last() {
+    fn one_backup_an_interval_from_any_node() {
         let interval = Duration::from_mins(1);
         let in_s = |seconds| Some(Duration::from_secs(seconds));
         for (what, newest, taken, expected) in [

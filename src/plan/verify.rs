@@ -8,7 +8,7 @@ use super::orders;
 use crate::model::{Action, Backoff, BackupId, OperatorRequest, ReasonCode, UnixMs, VerifyView};
 
 /// A failed verification is tried again after this time; the pause grows with each failure.
-const AGAIN: Duration = Duration::from_mins(10);
+const VERIFY_AGAIN: Duration = Duration::from_mins(10);
 
 /// Begins a verification when a person asks for one, and otherwise once in each `verify_interval`, on one
 /// node. That is a follower if there is a healthy one: the raft leader is busy enough.
@@ -43,7 +43,7 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
         return None;
     }
     let job = &cx.obs.backups.verify;
-    let pause = Backoff::new(AGAIN, interval.max(AGAIN)).after(job.failures);
+    let pause = Backoff::new(VERIFY_AGAIN, interval.max(VERIFY_AGAIN)).after(job.failures);
     if cx.rests(
         job,
         pause,

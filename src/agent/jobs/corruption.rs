@@ -16,7 +16,7 @@ const REACHES: Duration = Duration::from_secs(10);
 /// How often it is asked.
 const POLL: Duration = Duration::from_millis(100);
 /// The pause before a difference is looked at again.
-const AGAIN: Duration = Duration::from_secs(1);
+const COMPARE_AGAIN: Duration = Duration::from_secs(1);
 /// How often the data is compared at most until no compaction comes between the answers.
 const TRIES: usize = 3;
 
@@ -29,7 +29,7 @@ pub(crate) fn check_hashes(agent: &Agent, list: MemberList) {
         if first.found.is_none() {
             return Ok(first);
         }
-        tokio::time::sleep(AGAIN).await;
+        tokio::time::sleep(COMPARE_AGAIN).await;
         let mut second = compare(&worker, &list).await?;
         second.found = first.found.and(&second.found);
         Ok(second)

@@ -21,8 +21,8 @@ fn prepared(name: &str, store: bool) -> Lab {
     lab
 }
 
-/// After every kind of partition there is one cluster.
-fn whole_again(lab: Lab) {
+/// Heals the network, and asserts that there is one cluster and never was another.
+fn heal_to_one_cluster(lab: Lab) {
     lab.heal_all().unwrap();
     lab.wait_healthy(3, SOON).unwrap();
     let clusters = clusters_ever(&lab);
@@ -65,7 +65,7 @@ fn one_cut_off(name: &str, number: usize) {
         alone.name()
     );
     assert_eq!(alone.unit_property("etcd", "ActiveState").unwrap(), "inactive");
-    whole_again(lab);
+    heal_to_one_cluster(lab);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn s37_all_apart_during_bootstrap() {
     lab.net().partition(&[&["n1"], &["n2"], &["n3"]]).unwrap();
     lab.start_agents().unwrap();
     nothing_formed(&lab);
-    whole_again(lab);
+    heal_to_one_cluster(lab);
 }
 
 /// Without a store the first cluster waits for each elector, and names the missing one.
@@ -102,7 +102,7 @@ fn s37_without_a_store_it_waits_for_the_one_cut_off() {
     })
     .unwrap();
     nothing_formed(&lab);
-    whole_again(lab);
+    heal_to_one_cluster(lab);
 }
 
 /// The names of hosts, for [`etcd_agent_lab::Net::partition`].
@@ -112,7 +112,7 @@ fn names<'a>(hosts: &[&'a Host]) -> Vec<&'a str> {
 
 /// Partitions the hosts in two while a client writes, then heals the network. The side with the majority
 /// serves. No agent restarts an etcd or changes a member because of it.
-fn parted(lab: &Lab, one: &[&Host], other: &[&Host], what: &str) {
+fn partition_under_load(lab: &Lab, one: &[&Host], other: &[&Host], what: &str) {
     let load = lab.start_load(&format!("{what}/")).unwrap();
     load.wait_for(50, SOON).unwrap();
     lab.net().partition(&[&names(one), &names(other)]).unwrap();
@@ -151,9 +151,9 @@ fn s19_leader_follower_and_everybody_cut_off() {
     let pids = etcd_pids(lab.hosts());
 
     let leader = lab.raft_leader().unwrap();
-    parted(&lab, &[leader], &others(&lab, leader), "the leader cut off");
+    partition_under_load(&lab, &[leader], &others(&lab, leader), "the leader cut off");
     let follower = follower(&lab);
-    parted(&lab, &[follower], &others(&lab, follower), "a follower cut off");
+    partition_under_load(&lab, &[follower], &others(&lab, follower), "a follower cut off");
 
     // No host can reach another: no write is acknowledged, and no agent acts.
     let load = lab.start_load("all/").unwrap();
@@ -185,7 +185,7 @@ fn s19_minority_with_the_leader_cut_off() {
     let leader = lab.raft_leader().unwrap();
     let mut majority = others(&lab, leader);
     let second = majority.pop().unwrap();
-    parted(&lab, &[leader, second], &majority, "two of five cut off");
+    partition_under_load(&lab, &[leader, second], &majority, "two of five cut off");
     assert_eq!(member_ids(&lab, n1).unwrap(), before, "the same five members");
     assert_eq!(etcd_pids(lab.hosts()), pids, "no etcd was restarted");
     lab.passed();
@@ -319,5 +319,5 @@ fn s37_the_split_moves_during_bootstrap() {
             assert!(clusters.len() <= 1, "at most one cluster: {clusters:?}");
         }
     }
-    whole_again(lab);
+    heal_to_one_cluster(lab);
 }

@@ -1,4 +1,4 @@
-//! Moves between versions of etcd: nothing that was acknowledged is lost, whoever dies meanwhile.
+//! Moves between versions of etcd: no acknowledged write is lost, whichever process dies meanwhile.
 
 use etcd_agent_sim::{Fault, Schedule, run};
 
