@@ -280,9 +280,10 @@ fn serve(
     }
     if let Some(listen) = settings.api.fleet_lock {
         let (handle, sockets, shutdown) = (handle.clone(), sockets.clone(), shutdown.clone());
+        let groups = settings.api.lock_groups.clone();
         servers.push(tokio::spawn(async move {
             if let Some(listener) = listen_until(&sockets, listen, "reboot_lock.listen", &shutdown).await {
-                http::serve_fleet_lock(listener, handle, shutdown).await;
+                http::serve_fleet_lock(listener, handle, groups, shutdown).await;
             }
         }));
     }

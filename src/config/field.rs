@@ -204,6 +204,12 @@ impl ToJson for usize {
     }
 }
 
+impl ToJson for Vec<String> {
+    fn to_json(&self) -> Json {
+        self.as_slice().into()
+    }
+}
+
 impl ToJson for Duration {
     fn to_json(&self) -> Json {
         duration_json(*self)

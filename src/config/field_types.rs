@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::settings::{Proxy, Quota, StoreUrl};
 use super::tree::{Kind, Value};
-use crate::model::{BackupFormat, Calendar, ClusterName, Join, NodeName, UnixMs};
+use crate::model::{BackupFormat, Calendar, ClusterName, Join, LockOwner, NodeName, UnixMs};
 
 /// The longest duration. It can be added to any point in time without an overflow.
 const LONGEST: Duration = Duration::from_hours(100 * 366 * 24);
@@ -318,6 +318,25 @@ pub(super) fn recipients(value: &Value) -> Read<Vec<String>> {
         }
     }
     Ok(list.clone())
+}
+
+/// Groups of FleetLock clients. An empty list is refused: nobody could take the lock.
+pub(super) fn lock_groups(value: &Value) -> Read<Vec<String>> {
+    let longest = LockOwner::LONGEST;
+    let expected = format!(
+        "a list of groups, e.g. [\"default\"], each of 1 to {longest} letters, digits, dots and hyphens; without \
+         reboot_lock.listen there are no clients"
+    );
+    let Kind::List(list) = &value.kind else {
+        return bad(value, &expected);
+    };
+    if list.is_empty() {
+        return Err(format!("found an empty list, expected {expected}"));
+    }
+    match list.iter().find(|name| !LockOwner::is_group(name)) {
+        Some(name) => Err(format!("{name:?} is no group, expected {expected}")),
+        None => Ok(list.clone()),
+    }
 }
 
 /// The mode of `store.sse`; its keys are checked with the other fields of the store.

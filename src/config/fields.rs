@@ -8,14 +8,14 @@ use std::time::Duration;
 use super::field::{AnyField, Defaulted, Optional, Table, duration_json};
 use super::field_types::{
     address, backup_format, binary, bytes, calendar, cluster_name, count, duration, endpoint, flag,
-    increments, interval, join, keep, listen, moment, node_name, path, percent, port, proxy, quota,
-    recipients, setting, size, sse, store_url, unit_dir, word,
+    increments, interval, join, keep, listen, lock_groups, moment, node_name, path, percent, port, proxy,
+    quota, recipients, setting, size, sse, store_url, unit_dir, word,
 };
 use super::flags;
 use super::settings::{Proxy, Quota, StoreUrl};
 use crate::model::{
-    BackupFormat, BackupSpec, Calendar, ClusterName, Join, NodeName, Retention, SizeSource, UnixMs,
-    default_versions_dir,
+    BackupFormat, BackupSpec, Calendar, ClusterName, Join, LockOwner, NodeName, Retention, SizeSource,
+    UnixMs, default_versions_dir,
 };
 
 macro_rules! fields {
@@ -79,6 +79,10 @@ fields! {
     /// The loopback address for the FleetLock protocol over plain HTTP. Default: none.
     REBOOT_LOCK_LISTEN: Optional<SocketAddr> = Optional::new("reboot_lock.listen", listen)
         .in_force(|settings| settings.api.fleet_lock.map(|address| address.to_string().into()));
+    /// The groups of its clients. They share the one lock; a client of another group is refused.
+    REBOOT_LOCK_GROUPS: Defaulted<Vec<String>> =
+        Defaulted::new("reboot_lock.groups", lock_groups, || vec![LockOwner::DEFAULT_GROUP.to_owned()])
+            .shown_if(|settings| settings.api.fleet_lock.is_some());
 
     /// etcd's data directory.
     ETCD_DATA_DIR: Optional<PathBuf> = Optional::new("etcd.data_dir", path)

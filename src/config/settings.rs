@@ -121,6 +121,8 @@ pub struct ApiSettings {
     pub metrics_tls: bool,
     /// `[reboot_lock] listen`: the loopback address for the FleetLock protocol; `None`: it is not served.
     pub fleet_lock: Option<SocketAddr>,
+    /// `[reboot_lock] groups`: the groups of clients that may take the lock. They share it.
+    pub lock_groups: Vec<String>,
     /// `insecure`: plain HTTP is allowed explicitly.
     pub insecure: bool,
     /// `[api.tls]`.

@@ -1,6 +1,6 @@
 //! The FleetLock protocol over plain HTTP, for a client on the same host, for example Zincati:
-//! <https://coreos.github.io/zincati/development/fleetlock/protocol/>. All groups share the one lock of the
-//! cluster.
+//! <https://coreos.github.io/zincati/development/fleetlock/protocol/>. All groups
+//! that are configured share the one lock of the cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,15 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// How often the progress is checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-type Shared = State<Arc<dyn AgentHandle>>;
+/// What the handlers share.
+#[derive(Clone)]
+struct FleetLock {
+    handle: Arc<dyn AgentHandle>,
+    /// `reboot_lock.groups`.
+    groups: Arc<[String]>,
+}
+
+type Shared = State<FleetLock>;
 
 /// The body of each request. A later version of the protocol may have more fields.
 #[derive(Debug, Serialize, Deserialize)]
@@ -98,21 +106,22 @@ impl From<PortError> for FleetLockError {
     }
 }
 
-pub(super) fn router(handle: Arc<dyn AgentHandle>) -> Router {
+pub(super) fn router(handle: Arc<dyn AgentHandle>, groups: Vec<String>) -> Router {
+    let groups = groups.into();
     let router = Router::new()
         .route("/v1/pre-reboot", post(pre_reboot))
         .route("/v1/steady-state", post(steady_state))
-        .with_state(handle);
+        .with_state(FleetLock { handle, groups });
     with_fallbacks(router)
 }
 
 /// Takes the lock for the client. It also succeeds if the client holds the lock already.
 async fn pre_reboot(
-    State(handle): Shared,
+    State(FleetLock { handle, groups }): Shared,
     headers: HeaderMap,
     body: Result<Strict<FleetLockRequest>, Refused>,
 ) -> Result<(), FleetLockError> {
-    let owner = owner(&headers, body)?;
+    let owner = owner(&headers, body, &groups)?;
     if handle.status().steering.directives.paused.is_some() {
         let why = "an operator ordered a pause: no host reboots by itself until `etcd-agent resume`";
         return Err(FleetLockError::new(StatusCode::CONFLICT, "paused", why));
@@ -145,11 +154,11 @@ async fn pre_reboot(
 
 /// Releases the lock if the client holds it.
 async fn steady_state(
-    State(handle): Shared,
+    State(FleetLock { handle, groups }): Shared,
     headers: HeaderMap,
     body: Result<Strict<FleetLockRequest>, Refused>,
 ) -> Result<(), FleetLockError> {
-    let owner = owner(&headers, body)?;
+    let owner = owner(&headers, body, &groups)?;
     handle.release_reboot_lock(Some(&owner))?;
     Ok(())
 }
@@ -158,6 +167,7 @@ async fn steady_state(
 fn owner(
     headers: &HeaderMap,
     body: Result<Strict<FleetLockRequest>, Refused>,
+    groups: &[String],
 ) -> Result<LockOwner, FleetLockError> {
     let bad = |why: String| FleetLockError::new(StatusCode::BAD_REQUEST, "bad_request", why);
     if headers
@@ -175,11 +185,20 @@ fn owner(
             "client_params.id is {id:?}, expected 1 to {longest} bytes of printable text"
         )));
     }
-    let named = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-';
-    if group.is_empty() || group.len() > longest || !group.chars().all(named) {
+    if !LockOwner::is_group(&group) {
         return Err(bad(format!(
             "client_params.group is {group:?}, expected 1 to {longest} letters, digits, dots and hyphens"
         )));
+    }
+    if !groups.contains(&group) {
+        let known: Vec<String> = groups.iter().map(|known| format!("{known:?}")).collect();
+        let why = format!(
+            "client_params.group is {group:?}, expected a group of this host's reboot_lock.groups ({}): name one of \
+             these in the client (Zincati: `group` of its [identity]), or add the group to reboot_lock.groups on every \
+             host and reload the agents",
+            known.join(", ")
+        );
+        return Err(FleetLockError::new(StatusCode::BAD_REQUEST, "unknown_group", why));
     }
     Ok(LockOwner::FleetLock { id, group })
 }

@@ -162,13 +162,18 @@ pub fn serve_metrics(
     serve::run(serve::Listener::Tcp(listener), Arc::new(server))
 }
 
-/// Serves the FleetLock protocol over plain HTTP until `shutdown`.
+/// Serves the FleetLock protocol over plain HTTP until `shutdown`, to clients of these groups.
 pub fn serve_fleet_lock(
     listener: Arc<TcpListener>,
     handle: Arc<dyn AgentHandle>,
+    groups: Vec<String>,
     shutdown: CancellationToken,
 ) -> impl Future<Output = ()> + Send {
-    let server = serve::Server::new(fleet_lock_api::router(handle), Limits::metrics(), shutdown);
+    let server = serve::Server::new(
+        fleet_lock_api::router(handle, groups),
+        Limits::metrics(),
+        shutdown,
+    );
     serve::run(serve::Listener::Tcp(listener), Arc::new(server))
 }
 

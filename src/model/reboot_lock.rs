@@ -51,6 +51,15 @@ pub enum LockOwner {
 impl LockOwner {
     /// The longest `id` and the longest `group` of a client, in bytes.
     pub const LONGEST: usize = 256;
+    /// The group of clients that are configured for no other one.
+    pub const DEFAULT_GROUP: &str = "default";
+
+    /// True for a name that the protocol permits for a group
+    /// (<https://coreos.github.io/zincati/development/fleetlock/protocol/>), and that is not too long.
+    pub fn is_group(name: &str) -> bool {
+        let named = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-';
+        !name.is_empty() && name.len() <= Self::LONGEST && name.chars().all(named)
+    }
 
     /// False for names that are longer than any agent accepts from a client.
     fn is_short(&self) -> bool {

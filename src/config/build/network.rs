@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use super::Builder;
 use crate::config::fields::{
     API_INSECURE, API_LISTEN, API_TLS, CLUSTER_NODES, ETCD_CLIENT_PORT, ETCD_CLIENT_TLS, ETCD_PEER_PORT,
-    ETCD_PEER_TLS, ETCD_PLAIN_CLIENT_PORT, METRICS_LISTEN, METRICS_TLS, REBOOT_LOCK_LISTEN, TlsFields,
+    ETCD_PEER_TLS, ETCD_PLAIN_CLIENT_PORT, METRICS_LISTEN, METRICS_TLS, REBOOT_LOCK_GROUPS,
+    REBOOT_LOCK_LISTEN, TlsFields,
 };
 use crate::config::settings::ApiSettings;
 use crate::model::{Spec, TlsFiles};
@@ -104,6 +105,7 @@ impl Builder<'_> {
             listen,
             port,
             fleet_lock: self.fleet_lock(spec, listen, metrics),
+            lock_groups: self.read(&REBOOT_LOCK_GROUPS),
             metrics,
             metrics_tls,
             insecure: insecure && tls.is_none(),

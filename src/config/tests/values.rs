@@ -263,3 +263,25 @@ fn a_plain_port_for_clients_has_to_be_spelled_out() {
     let taken = load_one(&text("2380\n[api]\ninsecure = true\n")).unwrap_err();
     assert!(taken.contains("port 2380 is already used"), "{taken}");
 }
+
+#[test]
+fn only_names_that_the_protocol_permits_are_groups_of_the_reboot_lock() {
+    let groups = |text: &str| load_one(text).map(|loaded| loaded.settings.api.lock_groups);
+    assert_eq!(groups("").unwrap(), ["default"]);
+    let two = "[reboot_lock]\ngroups = [\"workers\", \"db.a-1\"]\n";
+    assert_eq!(groups(two).unwrap(), ["workers", "db.a-1"]);
+    let long = format!("[\"{}\"]", "x".repeat(257));
+    for (value, said) in [
+        ("[]", "found an empty list"),
+        ("\"default\"", "expected a list of groups"),
+        ("[\"a b\"]", "\"a b\" is no group"),
+        ("[\"default\", \"\"]", "\"\" is no group"),
+        (long.as_str(), "is no group"),
+    ] {
+        let problems = groups(&format!("[reboot_lock]\ngroups = {value}\n")).unwrap_err();
+        assert!(
+            problems.contains("reboot_lock.groups") && problems.contains(said),
+            "{value}: {problems}"
+        );
+    }
+}

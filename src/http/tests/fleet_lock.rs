@@ -19,7 +19,12 @@ async fn a_fleet_lock_client_takes_and_releases_the_lock() {
     let listener = Arc::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
     let address = listener.local_addr().unwrap();
     let end = CancellationToken::new();
-    tokio::spawn(serve_fleet_lock(listener, agent.clone(), end.clone()));
+    tokio::spawn(serve_fleet_lock(
+        listener,
+        agent.clone(),
+        vec!["default".to_owned(), "workers".to_owned()],
+        end.clone(),
+    ));
     let intended = "fleet-lock-protocol: true";
     let client = r#"{"client_params":{"id":"c988","group":"default"}}"#;
     let with = |id: &str, group: &str| format!(r#"{{"client_params":{{"id":"{id}","group":"{group}"}}}}"#);
@@ -75,6 +80,24 @@ async fn a_fleet_lock_client_takes_and_releases_the_lock() {
             asks("/v1/steady-state", intended, &with("c988", "a b")),
             "400",
             "client_params.group",
+        ),
+        (
+            "another group",
+            asks("/v1/pre-reboot", intended, &with("c988", "workers")),
+            "200",
+            "",
+        ),
+        (
+            "an unknown group",
+            asks("/v1/pre-reboot", intended, &with("c988", "db")),
+            "400",
+            r#"{"kind":"unknown_group","value":"client_params.group is \"db\", expected a group of this host's reboot_lock.groups (\"default\", \"workers\"): "#,
+        ),
+        (
+            "the end of an unknown group",
+            asks("/v1/steady-state", intended, &with("c988", "db")),
+            "400",
+            "unknown_group",
         ),
         (
             "another path",

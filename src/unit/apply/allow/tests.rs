@@ -15,6 +15,7 @@ fn settings() -> Settings {
             metrics: None,
             metrics_tls: false,
             fleet_lock: None,
+            lock_groups: Vec::new(),
             insecure: false,
             tls: None,
         },
