@@ -84,7 +84,8 @@ pub(super) fn path(status: &AdminStatus, to: EtcdVersion, way: Way) -> Result<Ve
         .find(|(_, versions)| at != to && !versions.contains(&to));
     if let Some((node, _)) = lacks {
         return Err(format!(
-            "{node} has no etcd {to}: unpack the release there, below etcd.versions_dir"
+            "{node} has no etcd {to}: unpack the release there, below etcd.versions_dir; it has to be a program that \
+             belongs to root, as does each directory above it, and only root may be able to write to them"
         ));
     }
     let on_all = |version: &EtcdVersion| disks.iter().all(|(_, versions)| versions.contains(version));

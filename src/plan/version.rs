@@ -196,7 +196,8 @@ fn not_on_disk(node: &NodeName, version: EtcdVersion, dir: &Path) -> String {
     let dir = dir.display();
     format!(
         "{node} has no etcd {version}: unpack the release there, so that {dir}/etcd-v{version}/etcd or \
-         {dir}/etcd-v{version}-linux-*/etcd exists and belongs to root"
+         {dir}/etcd-v{version}-linux-*/etcd exists, is a program and belongs to root, as does each directory above it, \
+         and only root can write to them"
     )
 }
 

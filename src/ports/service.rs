@@ -217,8 +217,8 @@ pub trait ServiceManager: Send + Sync {
         true
     }
     /// The versions of etcd in this directory. The name of each subdirectory counts, e.g.
-    /// `etcd-v3.6.16-linux-amd64`; `etcd-agent-apply.service` checks what is in it before it is used. By
-    /// default there are none.
+    /// `etcd-v3.6.16-linux-amd64`. Only root can have put them there; `etcd-agent-apply.service` checks that again,
+    /// and what is in it, before it is used. By default there are none.
     fn etcd_versions(&self, _dir: &Path) -> BTreeSet<EtcdVersion> {
         BTreeSet::new()
     }

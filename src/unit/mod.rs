@@ -12,7 +12,7 @@ pub mod loaded;
 mod mounts;
 pub mod process;
 pub mod result;
-mod roots;
+pub mod roots;
 mod selected;
 mod settings;
 pub mod verify;

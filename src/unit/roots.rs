@@ -14,7 +14,7 @@ const MAX_LINKS: usize = 40;
 ///
 /// # Errors
 /// One line: which path is not root's alone, and what to do.
-pub(super) fn roots_own(what: &str, program: &Path) -> Result<(), String> {
+pub fn roots_own(what: &str, program: &Path) -> Result<(), String> {
     owned_below(Path::new("/"), 0, program).map_err(|why| format!("{what} {}: {why}", program.display()))
 }
 

@@ -29,6 +29,7 @@ use crate::ports::{
     DataReport, DataRequest, PortError, PortResult, RestoreReport, ServiceManager, ShutdownLock,
     VerifyRestoreRequest,
 };
+use crate::unit::roots::roots_own;
 pub use connection::Systemd;
 
 use connection::Verb;
@@ -172,8 +173,7 @@ impl ServiceManager for Systemd {
     }
 
     fn etcd_versions(&self, dir: &Path) -> BTreeSet<EtcdVersion> {
-        // An unreadable directory has no version that could be selected; an order that names one is refused.
-        etcd_versions(dir).unwrap_or_default().into_keys().collect()
+        roots_versions(dir)
     }
 
     async fn base_etcd(&self, spec: &EtcdSpec) -> Option<String> {
@@ -224,6 +224,15 @@ impl ServiceManager for Systemd {
     }
 }
 
+/// The versions below `dir` that can be selected: only root can have put their etcd there, as apply checks again
+/// before etcd is started with one (`src/unit/apply/version.rs`). An order that names another version is refused, and
+/// each one while the directory cannot be read.
+fn roots_versions(dir: &Path) -> BTreeSet<EtcdVersion> {
+    let found = etcd_versions(dir).unwrap_or_default().into_iter();
+    let roots = found.filter(|(version, etcd)| roots_own(&format!("etcd {version}"), etcd).is_ok());
+    roots.map(|(version, _)| version).collect()
+}
+
 /// The size in bytes that etcd preallocates for a file of its write-ahead log (`SegmentSizeBytes` in etcd's
 /// `server/storage/wal/wal.go`).
 const LOG_FILE: u64 = 64_000_000;
@@ -258,6 +267,22 @@ mod tests {
         .await;
         assert!(matches!(looked, Ok(Err(PortError::Retryable(why))) if why.contains("is at work")));
         drop(staging);
+    }
+
+    #[test]
+    fn f01_a_version_that_is_not_roots_alone_cannot_be_selected() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("etcd-v3.6.16");
+        std::fs::create_dir(&place).unwrap();
+        let etcd = place.join("etcd");
+        std::fs::write(&etcd, "#!/bin/sh\n").unwrap();
+        std::fs::set_permissions(&etcd, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(etcd_versions(dir.path()).unwrap().len(), 1, "it is there");
+        // Anybody can write to the directory for temporary files above it.
+        assert_eq!(roots_versions(dir.path()), BTreeSet::new());
+        assert_eq!(roots_versions(&dir.path().join("none")), BTreeSet::new());
     }
 
     #[test]
