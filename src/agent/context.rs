@@ -100,6 +100,7 @@ impl Agent {
             peer_url: self.spec.peer_url(&self.spec.node),
             transport: None,
             tls_trouble: None,
+            binary_trouble: None,
             archive_trouble: None,
             last_backup: None,
             certificate_not_after: self.certificate_not_after(),

@@ -64,6 +64,7 @@ pub(crate) fn node_status(node: &str) -> NodeStatus {
         peer_url: None,
         transport: None,
         tls_trouble: None,
+        binary_trouble: None,
         archive_trouble: None,
         last_backup: None,
         certificate_not_after: None,

@@ -97,8 +97,8 @@ pub struct RestartWish {
     /// True if another version of etcd is selected than runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub version: bool,
-    /// Why etcd must not be restarted now although it needs it: it could not work with its certificate files, or these or
-    /// the disk are read first. No grant is given meanwhile.
+    /// Why etcd must not be restarted now although it needs it: it could not work with its certificate files, or start
+    /// with the binary that has replaced its own, or these or the disk are read first. No grant is given meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<String>,
     /// True if it is held only until files or the disk were read.

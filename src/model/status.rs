@@ -449,6 +449,11 @@ pub struct NodeStatus {
     /// agent of an older version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_trouble: Option<String>,
+    /// Why its etcd, once stopped, might not start again with the binary of its next start, in one line: a package has
+    /// replaced it by one that does not open the data or skips a minor, or it is not read yet; `None` if nothing was
+    /// found, and from an agent of an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binary_trouble: Option<String>,
     /// Why its data directory, or a log that is elsewhere, cannot be archived or replaced, in one line; `None` if nothing
     /// was found or it is not known yet, and from an agent of an older version.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,9 +7,9 @@
 use std::time::Duration;
 
 use super::context::{Context, names};
+use super::next_start::stays_down;
 use super::orders::{is_out, paused};
 use super::safety::undisturbed;
-use super::tls_files::stays_down;
 use super::{downgrade, leader, lock_holder, space, spares, transport_list};
 use crate::model::{
     Action, Grant, GrantPurpose, Join, MemberList, NodeName, NodeStatus, RaftTerm, ReasonCode,

@@ -30,7 +30,7 @@ const KEYS_AGAIN: Duration = Duration::from_secs(30);
 /// A directory that cannot be archived is inspected again after this time.
 const ARCHIVE_AGAIN: Duration = Duration::from_mins(5);
 
-/// Certificate files that change all the time are read again after this time.
+/// Certificate files that change all the time are read again after this time, and so is what a stop waits for.
 const CHANGED_AGAIN: Duration = Duration::from_secs(1);
 
 /// The reasons that hold until the content of the data directory changes. A person or a mount may change it.
@@ -122,10 +122,17 @@ pub(super) fn ask_base(cx: &mut Context<'_>) -> Option<Action> {
     if !cx.obs.base.unknown || mutant!(MountForgotten) {
         return None;
     }
-    if is_early(cx, cx.memory.looked_at, LOOK_AGAIN) {
+    let again = if stops(cx) { CHANGED_AGAIN } else { LOOK_AGAIN };
+    if is_early(cx, cx.memory.looked_at, again) {
         return None;
     }
     inspect(cx)
+}
+
+/// True if a stop of etcd here waits for what is read.
+fn stops(cx: &Context<'_>) -> bool {
+    let steering = &cx.obs.me.steering;
+    steering.waits_to_stop || steering.wants_reboot_lock
 }
 
 /// Has the settings of the running etcd compared with those that are written, once for each process. An etcd that
@@ -152,9 +159,7 @@ pub(super) fn read_tls_files(cx: &mut Context<'_>) -> Option<Action> {
         None => return None,
         Some(found) if found.iter().any(|one| one.trouble.is_some()) => LOOK_AGAIN,
         Some(_) => {
-            let steering = &cx.obs.me.steering;
-            let stops = steering.waits_to_stop || steering.wants_reboot_lock;
-            if steering.wants_restart.is_none() && !stops {
+            if cx.obs.me.steering.wants_restart.is_none() && !stops(cx) {
                 return None;
             }
             TlsView::LASTS
@@ -195,6 +200,7 @@ pub(super) fn read_log(cx: &mut Context<'_>) -> Option<Action> {
     let again = match cx.obs.me.v2_entries {
         Some(false) => return None,
         Some(true) => LOG_AGAIN,
+        None if stops(cx) => CHANGED_AGAIN,
         None => LOOK_AGAIN,
     };
     // An etcd that was restarted with other settings may write a snapshot at once.

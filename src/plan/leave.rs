@@ -3,6 +3,7 @@
 //! restarted everywhere at the same moment go down one at a time (rule 4). The gate bounds the wait.
 
 use super::context::Context;
+use super::next_start;
 use super::restart::leave;
 use crate::model::{
     ActiveState, Fact, Grant, GrantPurpose, Leave, MemberId, MemberList, Memory, NodeName, NodeStatus,
@@ -47,8 +48,8 @@ pub fn leave_to_stop(observation: &Observation, given: Option<&Grant>, down_for_
         return Leave::go("etcd here has no raft leader");
     }
     // A stop that nobody grants goes on when the gate has waited long enough. Until then a person may put the
-    // files right.
-    if let Some(why) = &cx.obs.me.tls_trouble {
+    // files or the binary right.
+    if let Some((_, why)) = next_start::trouble(&cx.obs.me) {
         return Leave::wait(format!("etcd here might not start again: {why}"));
     }
     let voters = || list.voters();

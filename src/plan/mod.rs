@@ -44,6 +44,7 @@ mod lock_holder;
 mod member_health;
 mod membership;
 mod moves;
+mod next_start;
 mod old;
 mod orders;
 mod preview;
@@ -101,7 +102,9 @@ pub use tls_files::{StopWish, nothing_found, restart_objection, stop_objection};
 pub use transport::transport_objection;
 pub use transport_step::{TransportSeen, next_transport};
 pub use upgrade::upgrade_objection;
-pub use version::{EtcdSeen, disk_decides, wants_after_reading, wants_version};
+pub use version::{
+    BinaryTrouble, EtcdSeen, binary_trouble, disk_decides, wants_after_reading, wants_version,
+};
 
 use context::Context;
 use status_line::status_line;

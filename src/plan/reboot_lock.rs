@@ -10,9 +10,9 @@ use std::time::Duration;
 use super::context::{Context, names};
 use super::coordinator_view::as_coordinator;
 use super::lock_holder::{hold_of, holder, lock_of};
+use super::next_start::stays_down;
 use super::orders::is_out;
 use super::safety::undisturbed;
-use super::tls_files::stays_down;
 use super::{grant, restart};
 use crate::model::{
     Action, ActionKind, Grant, GrantPurpose, LockOwner, MemberList, Memory, NodeName, NodeStatus,

@@ -4,7 +4,8 @@
 //! A node without a vote may be stopped whenever the members are known. A voter may be stopped while every
 //! other member is a healthy voter, these are a quorum, and nothing else disturbs the cluster. Whether the
 //! voter itself is healthy does not matter, as long as its agent answers: a reboot often is the cure. An etcd
-//! that runs with certificate files with which it could not start again must not be stopped.
+//! that runs and could not start again, with its certificate files or the binary of its next start, must not be
+//! stopped.
 
 use super::context::Context;
 use super::coordinator_view::as_coordinator;
@@ -12,8 +13,8 @@ use super::directive::known_orders;
 use super::member_health::{
     disagreements, known_members, other_lists, silent_agent, silent_agents, why_unhealthy,
 };
+use super::next_start;
 use super::safety::{Change, Disturbance, disturbances, halted, keeps_quorum};
-use super::tls_files;
 use super::under_way::under_way;
 use super::voters_left::{healthy_without, is_quorum, voters_left};
 use crate::model::{
@@ -161,14 +162,14 @@ fn halts(view: &Observation) -> Vec<Reason> {
 
 /// Why the etcd that runs on this node might not start again after a stop.
 pub(super) fn stays_down(status: &NodeStatus) -> Option<Reason> {
-    tls_files::stays_down(status).and_then(|_| starts_again(status))
+    next_start::stays_down(status).and_then(|_| starts_again(status))
 }
 
 /// Why etcd on this node might not start again.
 fn starts_again(status: &NodeStatus) -> Option<Reason> {
-    let why = status.tls_trouble.as_ref()?;
+    let (code, why) = next_start::trouble(status)?;
     let text = format!("etcd on {} might not start again: {why}", status.node);
-    Some(Reason::new(ReasonCode::TlsFilesUnusable, text))
+    Some(Reason::new(code, text))
 }
 
 /// A note for the node of the raft leader.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::context::Context;
-use crate::model::{Assignment, NodeStatus, ReasonCode, SteadyMs, TlsUse, TlsView, Transport};
+use crate::model::{Assignment, ReasonCode, SteadyMs, TlsUse, TlsView, Transport};
 
 /// A stop by others waits this long for files to be read. The gate lets it go on soon, and stops of several
 /// members that nobody has granted coincide.
@@ -19,6 +19,13 @@ pub enum StopWish {
     Waits,
     /// The gate holds a stop back, for this long so far. It soon goes on without leave.
     Held(Duration),
+}
+
+impl StopWish {
+    /// True for a stop that the gate does not hold back much longer: what was not read by now does not count any more.
+    pub(super) fn ends_soon(self) -> bool {
+        matches!(self, Self::Held(waited) if waited >= READ_WITHIN)
+    }
 }
 
 /// Why a running etcd must not be restarted with the files of `next` now; `None` if nothing was found in them.
@@ -38,7 +45,7 @@ pub fn stop_objection(view: &TlsView, next: &Transport, now: SteadyMs, wish: Sto
     if mutant!(FilesUnchecked) {
         return None;
     }
-    let no_longer = matches!(wish, StopWish::Held(waited) if waited >= READ_WITHIN);
+    let no_longer = wish.ends_soon();
     let objection = next.files().find_map(|(serves, files)| {
         let why = if no_longer {
             view.finding(serves, files)?.trouble.clone()?
@@ -52,12 +59,6 @@ pub fn stop_objection(view: &TlsView, next: &Transport, now: SteadyMs, wish: Sto
         let old = waits && view.is_old(now) && next.files().next().is_some();
         old.then(|| "its certificate files are read again first".to_owned())
     })
-}
-
-/// Why the etcd that runs on this node might not start again, as its agent reports. An etcd that is down
-/// loses nothing by another stop.
-pub(super) fn stays_down(status: &NodeStatus) -> Option<&str> {
-    status.tls_trouble.as_deref().filter(|_| status.is_active())
 }
 
 /// Reports what was found in the files that are configured, and in those of the next start.

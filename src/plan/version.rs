@@ -7,9 +7,10 @@ use std::path::Path;
 
 use super::context::Context;
 use super::restart::leave;
+use super::tls_files::StopWish;
 use crate::model::{
     ActiveState, Assignment, EtcdBinaries, EtcdSelection, EtcdStatus, EtcdVersion, Fact, GrantPurpose,
-    Memory, NodeName, NodeStatus, Observation, ReasonCode, SteadyMs, V2Names, V2View,
+    Memory, NodeName, NodeStatus, Observation, ReasonCode, RestartWish, SteadyMs, V2Names, V2View,
 };
 
 /// What decides whether this node's etcd is to be replaced by another version.
@@ -50,7 +51,8 @@ pub fn wants_version(seen: &EtcdSeen<'_>) -> Result<Option<String>, String> {
     let running = EtcdVersion::reported(&etcd.version);
     let base_is_selected = seen.selected.is_none_or(|selected| selected.version.is_none());
     if base_is_selected && seen.assigned.is_none() {
-        return running.map_or(Ok(None), |running| wants_base(seen, etcd, running));
+        let wish = running.map_or(Ok(None), |running| wants_base(seen, etcd, running));
+        return wish.map_err(|trouble| trouble.why);
     }
     let Some(selected) = seen.selected else {
         return Ok(None);
@@ -146,7 +148,7 @@ fn wants_base(
     seen: &EtcdSeen<'_>,
     etcd: &EtcdStatus,
     running: EtcdVersion,
-) -> Result<Option<String>, String> {
+) -> Result<Option<String>, BinaryTrouble> {
     let Some(base) = seen
         .binaries
         .base
@@ -154,19 +156,81 @@ fn wants_base(
     else {
         return Ok(None);
     };
-    let why = if base > running {
+    let replaced = format!("etcd {running} runs, and its binary was replaced by {base}");
+    let objection = if base > running {
         own_objection(seen, running, base)
     } else {
         opens(Some(base), etcd.stored()).err()
     };
-    match why {
-        Some(why) => Err(format!(
-            "etcd {running} runs, and its binary was replaced by {base}, which the next start would take: {why}"
-        )),
-        None => Ok(Some(format!(
-            "etcd {running} runs, and its binary was replaced by {base}"
-        ))),
+    let Some(objection) = objection else {
+        return Ok(Some(replaced));
+    };
+    let reading = base > running && is_unread(seen, running, base);
+    let why = format!("{replaced}, which the next start would take: {objection}");
+    let way_out = match (reading, seen.binaries.pinned) {
+        (true, _) => String::new(),
+        (false, true) => format!("; put etcd {running} back at its path"),
+        (false, false) => format!(
+            "; install the package of etcd {running} again, or select another version (`etcd-agent upgrade --to`)"
+        ),
+    };
+    Err(BinaryTrouble {
+        why: why + &way_out,
+        reading,
+    })
+}
+
+/// True if nothing objects to an upgrade to this version but that etcd's log or disk was not read yet.
+fn is_unread(seen: &EtcdSeen<'_>, running: EtcdVersion, to: EtcdVersion) -> bool {
+    let log = running.log_objection(to, seen.v2_entries);
+    let log_unread = log.is_some() && seen.v2_entries.is_none();
+    let disk = seen.v2.objection(seen.now, running, to);
+    let disk_unread = disk.is_some() && seen.v2.is_unread(seen.now);
+    running.upgrade_objection(to).is_none()
+        && (log.is_none() || log_unread)
+        && (disk.is_none() || disk_unread)
+        && (log_unread || disk_unread)
+}
+
+/// What is wrong with the binary of the next start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BinaryTrouble {
+    /// For people.
+    pub why: String,
+    /// True if only the binary, etcd's log or its disk is to be read first.
+    pub reading: bool,
+}
+
+impl BinaryTrouble {
+    /// Holds a restart back that would take the binary.
+    pub fn hold(self, wish: &mut RestartWish) {
+        wish.held = Some(self.why);
+        wish.reading = self.reading;
     }
+
+    /// What is wrong, for somebody who wants to stop etcd. A stop that the gate does not hold back much longer
+    /// does not wait for what is still to be read.
+    pub fn against(self, wish: StopWish) -> Option<String> {
+        (!self.reading || !wish.ends_soon()).then_some(self.why)
+    }
+}
+
+/// Why the etcd that runs here, once stopped, might not start again: its binary was replaced by one that does not open
+/// its data, or that skips a minor. `None` if the next start takes a version that is assigned, or the version that
+/// runs. `unread`: the version of the new binary is not known yet.
+pub fn binary_trouble(seen: &EtcdSeen<'_>, unread: bool) -> Option<BinaryTrouble> {
+    if seen.assigned.is_some() || !seen.replaced {
+        return None;
+    }
+    let etcd = seen.etcd?;
+    let running = EtcdVersion::reported(&etcd.version)?;
+    if unread {
+        return Some(BinaryTrouble {
+            why: "its binary was replaced, and the version of the new one is read first".to_owned(),
+            reading: true,
+        });
+    }
+    wants_base(seen, etcd, running).err()
 }
 
 /// True if the upgrade stops after another node.

@@ -13,7 +13,7 @@ use crate::agent::Agent;
 
 /// How long a new look may take. systemd, etcd's status and its member list each have shorter deadlines.
 const LOOK_WITHIN: Duration = Duration::from_secs(7);
-/// Part of that: how long certificate files may take to be read after a first look.
+/// Part of that: how long certificate files and the binary may take to be read after a first look.
 const READ_WITHIN: Duration = Duration::from_secs(2);
 /// The pause between two looks that wait for them.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -59,7 +59,8 @@ pub(crate) fn last(agent: &Agent) -> PortResult<Observation> {
 }
 
 /// Returns when the loop has looked again. Certificate files that are to be read, or were read long ago, are
-/// read in between if that succeeds soon: whether etcd may be stopped depends on them.
+/// read in between if that succeeds soon, and so is the version of a binary that was replaced: whether etcd may be
+/// stopped depends on them.
 async fn look(agent: &Agent) -> PortResult<()> {
     let begun = agent.ports.clock.steady();
     agent.shared.with(|inner| inner.data.forget_old_tls(begun));
@@ -67,7 +68,7 @@ async fn look(agent: &Agent) -> PortResult<()> {
     let unread = || {
         agent.shared.with(|inner| {
             let seen = inner.last.observation.as_ref();
-            seen.is_some_and(|seen| seen.tls.unread)
+            seen.is_some_and(|seen| seen.tls.unread || seen.base.replaced && seen.base.unknown)
         })
     };
     let read = async {

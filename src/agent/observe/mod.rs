@@ -148,6 +148,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
     }
     let wish = stop_wish(agent, &facts, &steering);
     let tls_trouble = next.and_then(|next| plan::stop_objection(&facts.tls, &next, facts.steady, wish));
+    let binary_trouble = version::binary_trouble(agent, &facts, run.as_ref(), wish);
     let v2_entries = version::v2_entries(agent, &facts);
     let store = store::view(agent);
     let Facts {
@@ -265,6 +266,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         peer_url: agent.spec.peer_url(&agent.spec.node),
         transport: Some(transport),
         tls_trouble,
+        binary_trouble,
         archive_trouble,
         last_backup: newest_of(newest_backup.into_iter().chain(&last_backup), &peers, now),
         certificate_not_after: agent.certificate_not_after(),

@@ -3,11 +3,11 @@
 use super::facts::Facts;
 use super::transport;
 use crate::agent::Agent;
-use crate::model::{EtcdRun, RestartWish, TransportView};
-use crate::plan;
+use crate::model::{EtcdRun, EtcdSelection, RestartWish, TransportView};
+use crate::plan::{self, EtcdSeen, StopWish};
 
-/// Adds the selected version of etcd to the wish, if another one runs, or else the next listener. The version for which
-/// the disk is read first holds nothing else back.
+/// Adds the selected version of etcd to the wish, if another one runs, or else the next listener. The selected version
+/// for which the disk is read first holds nothing else back. A binary that was replaced does: the next start takes it.
 pub(super) fn with_version(
     agent: &Agent,
     facts: &Facts,
@@ -15,23 +15,11 @@ pub(super) fn with_version(
     transport: &TransportView,
     wish: Option<RestartWish>,
 ) -> Option<RestartWish> {
-    let Some(assignment) = facts.assignment.as_ref().filter(|a| !a.removed) else {
+    if facts.assignment.as_ref().is_none_or(|a| a.removed) {
         return transport::with_listener(transport, wish);
-    };
+    }
     let selected = facts.directives.etcd_in(facts.elector.acted_on());
-    let seen = plan::EtcdSeen {
-        node: &facts.spec.node,
-        selected: selected.as_ref(),
-        assigned: assignment.etcd_version,
-        etcd: facts.etcd.known(),
-        replaced: run.is_some_and(|run| run.is_replaced(facts.base_file.as_deref())),
-        v2_entries: v2_entries(agent, facts),
-        v2: &facts.v2,
-        now: facts.steady,
-        binaries: &facts.etcd_binaries,
-        versions_dir: &facts.spec.etcd.versions_dir,
-        peers: &facts.peers,
-    };
+    let seen = seen_by(agent, facts, run, selected.as_ref());
     let objection = match plan::wants_version(&seen) {
         Ok(Some(why)) => {
             let order = wish.and_then(|wish| wish.order);
@@ -45,7 +33,11 @@ pub(super) fn with_version(
         Err(objection) => Some(objection),
     };
     let paused = facts.directives.paused.is_some();
-    transport::with_listener(transport, wish).or_else(|| {
+    let mut wish = transport::with_listener(transport, wish);
+    if let (Some(wish), Some(trouble)) = (&mut wish, plan::binary_trouble(&seen, facts.base_unknown)) {
+        trouble.hold(wish);
+    }
+    wish.or_else(|| {
         let held = Some(objection.filter(|_| !paused)?);
         Some(RestartWish {
             version: true,
@@ -54,6 +46,44 @@ pub(super) fn with_version(
             ..RestartWish::new(plan::wants_after_reading(&seen)?)
         })
     })
+}
+
+/// Why the etcd here, once stopped, might not start again with the binary of its next start.
+pub(super) fn binary_trouble(
+    agent: &Agent,
+    facts: &Facts,
+    run: Option<&EtcdRun>,
+    wish: StopWish,
+) -> Option<String> {
+    facts.assignment.as_ref().filter(|a| !a.removed)?;
+    // Whatever is selected, the next start takes it only once it is assigned.
+    let seen = seen_by(agent, facts, run, None);
+    plan::binary_trouble(&seen, facts.base_unknown)?.against(wish)
+}
+
+/// What decides whether this node's etcd is to be replaced by another version.
+fn seen_by<'a>(
+    agent: &Agent,
+    facts: &'a Facts,
+    run: Option<&EtcdRun>,
+    selected: Option<&'a EtcdSelection>,
+) -> EtcdSeen<'a> {
+    EtcdSeen {
+        node: &facts.spec.node,
+        selected,
+        assigned: facts
+            .assignment
+            .as_ref()
+            .and_then(|assignment| assignment.etcd_version),
+        etcd: facts.etcd.known(),
+        replaced: run.is_some_and(|run| run.is_replaced(facts.base_file.as_deref())),
+        v2_entries: v2_entries(agent, facts),
+        v2: &facts.v2,
+        now: facts.steady,
+        binaries: &facts.etcd_binaries,
+        versions_dir: &facts.spec.etcd.versions_dir,
+        peers: &facts.peers,
+    }
 }
 
 /// Whether the log of the etcd that serves holds entries of v2, if it was read.

@@ -119,6 +119,7 @@ pub(super) fn node(number: u64) -> NodeStatus {
         peer_url: None,
         transport: None,
         tls_trouble: None,
+        binary_trouble: None,
         archive_trouble: None,
         last_backup: backups().pop(),
         certificate_not_after: None,

@@ -6,7 +6,7 @@ use super::*;
 use crate::plan::{another_is_down, leave_to_stop};
 
 /// systemd stops etcd on this node, and the gate holds the stop back.
-fn stops(status: &mut NodeStatus) {
+pub(super) fn stops(status: &mut NodeStatus) {
     status.unit = unit(ActiveState::Deactivating);
     status.steering.waits_to_stop = true;
 }
@@ -20,7 +20,7 @@ fn grant_to(i: usize) -> Grant {
     }
 }
 
-fn granted(decision: &Decision) -> Option<&NodeName> {
+pub(super) fn granted(decision: &Decision) -> Option<&NodeName> {
     decision.memory.grant.as_ref().map(|(grant, _)| &grant.node)
 }
 

@@ -5,6 +5,7 @@
 mod after;
 mod archive_trouble;
 mod backups;
+mod binaries;
 mod corruption;
 mod data;
 mod drift;
@@ -155,6 +156,7 @@ fn node(spec: &Spec, i: usize) -> NodeStatus {
         peer_url: None,
         transport: None,
         tls_trouble: None,
+        binary_trouble: None,
         archive_trouble: None,
         last_backup: None,
         certificate_not_after: None,

@@ -14,7 +14,7 @@ fn grant_to(i: usize) -> Grant {
     }
 }
 
-fn lock(i: usize, version: u64, confirmed: bool) -> RebootLock {
+pub(super) fn lock(i: usize, version: u64, confirmed: bool) -> RebootLock {
     RebootLock {
         version,
         hold: Some(RebootHold {
@@ -44,7 +44,7 @@ fn seat(obs: &mut Observation, i: usize) -> &mut NodeStatus {
     }
 }
 
-fn asking(nodes: &[usize]) -> Observation {
+pub(super) fn asking(nodes: &[usize]) -> Observation {
     let mut obs = healthy(0);
     for i in nodes {
         seat(&mut obs, *i).steering.wants_reboot_lock = true;
@@ -265,7 +265,7 @@ fn while_the_lock_is_held_nothing_else_is_disturbed() {
 }
 
 /// n2 asks for the lock, and n1, which leads, has granted it.
-fn taking() -> Observation {
+pub(super) fn taking() -> Observation {
     let mut obs = healthy(1);
     obs.requests = vec![OperatorRequest::RebootLock {
         owner: LockOwner::Operator,
@@ -276,7 +276,7 @@ fn taking() -> Observation {
     obs
 }
 
-fn taken(own: RebootLock) -> Observation {
+pub(super) fn taken(own: RebootLock) -> Observation {
     let mut obs = taking();
     for i in [0, 2] {
         record(peer(&mut obs, i), 1, own.clone());
