@@ -1,5 +1,6 @@
 //! How `etcd-agent status` shows a cluster: a table with or without more columns, JSON, YAML.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use clap::ValueEnum;
@@ -134,6 +135,7 @@ pub(super) fn text(status: &AdminStatus, wide: bool) -> String {
         .map(|node| format!("{node}, until `etcd-agent member add {node}`"));
     list("Ordered out", out.collect());
     list("Reboot lock", reboot_lock::held(status));
+    list("Downgrade in etcd", downgrades(status));
     let restarts = health::nodes(status).filter_map(|(node, seen)| {
         let wish = seen.known()?.steering.wants_restart.as_ref()?;
         Some(format!("{node}: {}", wish.why))
@@ -152,6 +154,24 @@ pub(super) fn text(status: &AdminStatus, wide: bool) -> String {
     let reasons = status.decision.reasons.iter().filter(|reason| !reason.halt);
     list("Why", reasons.map(ToString::to_string).collect());
     text
+}
+
+/// The minors for which etcd has a downgrade enabled, each with the nodes whose etcd reports it.
+fn downgrades(status: &AdminStatus) -> Vec<String> {
+    let mut enabled: BTreeMap<(u64, u64), Vec<&str>> = BTreeMap::new();
+    for (node, etcd) in health::serving(status) {
+        if let Some(to) = etcd.downgrade_to {
+            enabled.entry(to.series()).or_default().push(node.as_str());
+        }
+    }
+    let lines = enabled.into_iter().map(|((major, minor), nodes)| {
+        format!(
+            "enabled, to {major}.{minor}, as etcd on {} reports: `etcd-agent downgrade --cancel` ends it while a member still \
+             runs the newer etcd",
+            nodes.join(", ")
+        )
+    });
+    lines.collect()
 }
 
 fn nodes(status: &AdminStatus, wide: bool) -> String {

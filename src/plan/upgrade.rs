@@ -25,6 +25,19 @@ pub fn upgrade_objection(observation: &Observation, change: &DirectiveChange) ->
     }
 }
 
+/// The version about which etcd is asked before an order to downgrade is recorded: etcd itself may object. `None` if it
+/// is not a question for etcd: another order, another patch of the same minor, or a downgrade to that minor for which
+/// etcd prepares already. A node without an etcd of its own cannot ask; the coordinator does when it prepares.
+pub fn downgrade_to_validate(observation: &Observation, change: &DirectiveChange) -> Option<EtcdVersion> {
+    let DirectiveChange::Downgrade { to } = change else {
+        return None;
+    };
+    let etcd = observation.me.etcd.known()?;
+    let running = EtcdVersion::reported(&etcd.version)?;
+    let prepares = |now: EtcdVersion| now.series() == to.series();
+    (to.series() < running.series() && !etcd.downgrade_to.is_some_and(prepares)).then_some(*to)
+}
+
 fn objection(
     observation: &Observation,
     to: EtcdVersion,

@@ -42,6 +42,14 @@ pub trait Etcd: Send + Sync {
     /// Makes another voter the raft leader. Only the leader's own endpoint can do it; answers once it has
     /// happened.
     async fn move_leader(&self, to: MemberId) -> PortResult<()>;
+    /// Asks etcd whether the cluster can be downgraded to this minor now, and changes nothing. By default there is no
+    /// objection: [`Self::downgrade`] decides.
+    ///
+    /// # Errors
+    /// Permanent with etcd's objection; otherwise it was not asked.
+    async fn validate_downgrade(&self, _to: EtcdVersion) -> PortResult<()> {
+        Ok(())
+    }
     /// Asks etcd to convert its data to the format of this minor, so that the cluster can be downgraded to it;
     /// `None` ends that (3.6 and newer). By default it cannot.
     async fn downgrade(&self, _to: Option<EtcdVersion>) -> PortResult<()> {

@@ -17,7 +17,7 @@ use super::channel::{Address, Connector};
 use super::errors::{Kind, client_error, no_answer, status_error};
 use super::{probe, proto, watch};
 use crate::config::Settings;
-use crate::model::{AlarmKind, MemberId, NodeName, TlsFiles};
+use crate::model::{AlarmKind, EtcdVersion, MemberId, NodeName, TlsFiles};
 use crate::ports::{Etcd, PortError, PortResult};
 
 /// How long a request about members may take.
@@ -211,6 +211,26 @@ impl LocalEtcd {
                 Err(no_answer(&what, Kind::Read, deadline))
             }
         }
+    }
+
+    /// One action of etcd's downgrade API, for this minor.
+    pub(super) async fn ask_downgrade(
+        &self,
+        verb: &str,
+        action: i32,
+        to: Option<EtcdVersion>,
+    ) -> PortResult<()> {
+        let minor = to.map(|to| format!("{}.{}", to.major, to.minor));
+        let doing = match &minor {
+            Some(minor) => format!("{verb} the downgrade to {minor}"),
+            None => format!("{verb} the downgrade"),
+        };
+        let version = minor.map(|minor| format!("{minor}.0")).unwrap_or_default();
+        let path = "/etcdserverpb.Maintenance/Downgrade";
+        let _: proto::DowngradeResponse = self
+            .unary(&doing, path, proto::DowngradeRequest { action, version })
+            .await?;
+        Ok(())
     }
 
     /// Raises or disarms an alarm of this member ID.

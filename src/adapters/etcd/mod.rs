@@ -195,22 +195,15 @@ impl Etcd for LocalEtcd {
         .await
     }
 
+    async fn validate_downgrade(&self, to: EtcdVersion) -> PortResult<()> {
+        self.ask_downgrade("check", proto::VALIDATE, Some(to)).await
+    }
+
     async fn downgrade(&self, to: Option<EtcdVersion>) -> PortResult<()> {
-        let (doing, action) = match to {
-            Some(to) => (
-                format!("prepare the downgrade to {}.{}", to.major, to.minor),
-                proto::ENABLE,
-            ),
-            None => ("end the downgrade".to_owned(), proto::CANCEL),
-        };
-        let version = to
-            .map(|to| format!("{}.{}.0", to.major, to.minor))
-            .unwrap_or_default();
-        let path = "/etcdserverpb.Maintenance/Downgrade";
-        let _: proto::DowngradeResponse = self
-            .unary(&doing, path, proto::DowngradeRequest { action, version })
-            .await?;
-        Ok(())
+        match to {
+            Some(_) => self.ask_downgrade("prepare", proto::ENABLE, to).await,
+            None => self.ask_downgrade("end", proto::CANCEL, None).await,
+        }
     }
 
     async fn alarms(&self) -> PortResult<Vec<(MemberId, AlarmKind)>> {

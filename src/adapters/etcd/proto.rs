@@ -57,6 +57,8 @@ pub(super) struct DowngradeInfo {
 }
 
 /// `DowngradeRequest.DowngradeAction`
+pub(super) const VALIDATE: i32 = 0;
+/// `DowngradeRequest.DowngradeAction`
 pub(super) const ENABLE: i32 = 1;
 /// `DowngradeRequest.DowngradeAction`
 pub(super) const CANCEL: i32 = 2;

@@ -37,6 +37,15 @@ async fn an_etcd_that_is_down_is_retryable_for_changes_too() {
     assert!(matches!(error, PortError::Retryable(_)), "{error:?}");
     let error = etcd.members(true).await.unwrap_err();
     assert!(error.to_string().contains("connection refused"), "{error}");
+    let error = etcd
+        .validate_downgrade("3.5.35".parse().unwrap())
+        .await
+        .unwrap_err();
+    assert!(matches!(error, PortError::Retryable(_)), "{error:?}");
+    assert!(
+        error.to_string().contains("check the downgrade to 3.5"),
+        "{error}"
+    );
     let error = etcd.snapshot().await.err().unwrap();
     assert!(error.to_string().contains("connection refused"), "{error}");
 }

@@ -7,7 +7,7 @@ use crate::model::{
     NodeOrder, NodeStatus, Observation, OperatorRequest, RestartWish, Steering,
 };
 use crate::plan;
-use crate::ports::PortResult;
+use crate::ports::{PortError, PortResult};
 
 use crate::agent::Agent;
 use crate::agent::api::refused::refused;
@@ -41,6 +41,9 @@ pub(crate) async fn direct(agent: &Agent, order: &DirectiveOrder) -> PortResult<
         plan::objection(&seen, &change, order.force).or_else(|| plan::upgrade_objection(&seen, &change))
     {
         return Err(refused(why));
+    }
+    if let Some(to) = plan::downgrade_to_validate(&seen, &change) {
+        permitted(agent.ports.etcd.validate_downgrade(to).await)?;
     }
     if let DirectiveChange::Upgrade { to, .. } = &change {
         v2_keys::allow_upgrade(agent, &seen, *to, order.dry_run).await?;
@@ -76,6 +79,14 @@ pub(crate) async fn direct(agent: &Agent, order: &DirectiveOrder) -> PortResult<
         changed,
         steps,
         decision: None,
+    })
+}
+
+/// Refuses a downgrade to which etcd itself objects in this answer.
+fn permitted(answer: PortResult<()>) -> PortResult<()> {
+    answer.map_err(|error| match error {
+        PortError::Permanent(why) => refused(format_args!("etcd does not permit it: {why}")),
+        error @ (PortError::Retryable(_) | PortError::OutcomeUnknown(_)) => error,
     })
 }
 
@@ -184,6 +195,27 @@ fn imagine(seen: &mut Observation, directives: &Directives) {
     for peer in seen.peers.values_mut() {
         if let Fact::Known(status) = peer {
             take(status);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn etcds_own_objection_refuses_a_downgrade_and_an_etcd_that_was_not_asked_does_not() {
+        assert_eq!(permitted(Ok(())), Ok(()));
+        let said = "check the downgrade to 3.5: etcdserver: cluster has a downgrade job in progress";
+        assert_eq!(
+            permitted(Err(PortError::Permanent(said.to_owned()))),
+            Err(PortError::Permanent(format!(
+                "refused: etcd does not permit it: {said}"
+            )))
+        );
+        for unknown in [PortError::Retryable, PortError::OutcomeUnknown] {
+            let error = unknown("no answer within 1 s".to_owned());
+            assert_eq!(permitted(Err(error.clone())), Err(error));
         }
     }
 }

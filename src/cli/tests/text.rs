@@ -15,6 +15,27 @@ fn a_healthy_cluster() {
 }
 
 #[test]
+fn a_downgrade_that_etcd_has_enabled_is_shown() {
+    let mut status = status();
+    assert!(!status_view::text(&status, false).contains("Downgrade"));
+    let enable = |status: &mut NodeStatus| {
+        let Fact::Known(etcd) = &mut status.etcd else {
+            panic!("etcd does not serve")
+        };
+        etcd.downgrade_to = Some("3.5.0".parse().unwrap());
+    };
+    enable(&mut status.node);
+    let Some(Fact::Known(peer)) = status.peers.get_mut(&NodeName::new("n2").unwrap()) else {
+        panic!("n2 does not answer")
+    };
+    enable(peer);
+    let shown = status_view::text(&status, false);
+    let expected = "\nDowngrade in etcd:\n  enabled, to 3.5, as etcd on n1, n2 reports: `etcd-agent downgrade --cancel` ends it \
+                    while a member still runs the newer etcd\n";
+    assert!(shown.contains(expected), "{shown}");
+}
+
+#[test]
 fn a_cluster_with_much_wrong() {
     let mut status = status();
     status.peers.insert(

@@ -8,7 +8,7 @@ use super::versions_world::{
 };
 use super::*;
 use crate::model::{V2Names, V2View};
-use crate::plan::{disk_decides, upgrade_objection, wants_after_reading};
+use crate::plan::{disk_decides, downgrade_to_validate, upgrade_objection, wants_after_reading};
 
 /// A single node can forge the cancelled upgrade and what it runs. It cannot forge what this node's own etcd
 /// reports.
@@ -304,6 +304,27 @@ fn a_downgrade_is_refused_unless_it_is_a_good_step() {
     lose_data(peer(&mut obs, 1));
     let why = refused(&obs, "3.5.35").unwrap();
     assert!(why.contains("first all members have to be healthy"), "{why}");
+}
+
+#[test]
+fn etcd_itself_is_asked_before_a_downgrade_is_ordered() {
+    let mut obs = with_versions(0, &["3.5.35", "3.6.1", "3.6.16"]);
+    converted(&mut obs);
+    let asked = |obs: &Observation, text: &str| {
+        downgrade_to_validate(obs, &DirectiveChange::Downgrade { to: version(text) })
+    };
+    assert_eq!(asked(&obs, "3.5.35"), Some(version("3.5.35")));
+    assert_eq!(asked(&obs, "3.6.1"), None, "etcd converts nothing for it");
+    assert_eq!(downgrade_to_validate(&obs, &upgrade("3.7.3")), None);
+    prepares(&mut obs, Some("3.5.0"));
+    assert_eq!(
+        asked(&obs, "3.5.35"),
+        None,
+        "etcd would object to its own downgrade"
+    );
+    assert_eq!(asked(&obs, "3.4.30"), Some(version("3.4.30")), "to another minor");
+    obs.me.etcd = Fact::Absent;
+    assert_eq!(asked(&obs, "3.5.35"), None, "it has no etcd to ask");
 }
 
 /// All members run 3.6.16, and 3.5.35 is ordered.
