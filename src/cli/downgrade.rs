@@ -49,6 +49,7 @@ pub(super) async fn run(paths: &Paths, args: DowngradeArgs) -> Outcome {
         to,
         steps: path(&seen, to, Way::Down).map_err(Failure::refused)?,
         pause_after: None,
+        waits: None,
         no_backup: args.no_backup,
         way_back: WAY_BACK.to_owned(),
         yes: args.yes,

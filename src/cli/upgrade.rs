@@ -11,7 +11,7 @@ use super::direct::{self, OrderArgs, Silent};
 use super::exit::{Exit, Failure, Outcome};
 use super::health;
 use super::progress::{Progress, note};
-use super::version_path::{Way, members, path, running};
+use super::version_path::{Way, log_step, members, path, running};
 use super::wait::{self, Deadline, Timeout};
 use crate::model::{
     AdminStatus, DirectiveChange, DirectiveView, Directives, EtcdSelection, EtcdVersion, NodeName,
@@ -73,6 +73,8 @@ pub(super) struct Wanted {
     pub(super) steps: Vec<EtcdVersion>,
     pub(super) pause_after: Option<NodeName>,
     pub(super) no_backup: bool,
+    /// What a later step waits for.
+    pub(super) waits: Option<String>,
     /// What an operator can do if the version does not do well.
     pub(super) way_back: String,
     pub(super) yes: Yes,
@@ -101,6 +103,14 @@ impl Wanted {
                 "the downgrade goes on; `etcd-agent downgrade --cancel` ends it while a member still runs the newer etcd"
             }
         }
+    }
+
+    /// Says what is to be known before the first step.
+    fn explain(&self) {
+        if let Some(waits) = &self.waits {
+            note(waits);
+        }
+        note(&self.way_back);
     }
 
     fn report(&self, changed: bool, steps: Vec<EtcdVersion>, message: String) -> Outcome {
@@ -135,6 +145,7 @@ pub(super) async fn run(paths: &Paths, args: UpgradeArgs) -> Outcome {
     let wanted = Wanted {
         way: Way::Up,
         to,
+        waits: waits_for_log(&seen, &steps, to),
         steps,
         pause_after: args.pause_after,
         no_backup: args.no_backup,
@@ -164,14 +175,14 @@ pub(super) async fn carry_out(client: &Client, seen: &AdminStatus, mut wanted: W
     if order.dry_run {
         let view = direct::order(client, wanted.change(first), order).await?;
         note(&format!("the way to {to}: {}", in_words(&steps)));
-        note(&wanted.way_back);
+        wanted.explain();
         return direct::preview(&view, order);
     }
     let is_pending = is_pending(seen, to);
     if steps.is_empty() && !is_pending {
         return wanted.report(false, steps, format!("every member runs etcd {to} already"));
     }
-    note(&wanted.way_back);
+    wanted.explain();
     wanted.yes.ask(&format!(
         "etcd is restarted on one node after the other, with {}.",
         in_words(if steps.is_empty() {
@@ -285,6 +296,20 @@ fn in_words(steps: &[EtcdVersion]) -> String {
         return "nothing to do".to_owned();
     }
     steps.join(", then ")
+}
+
+/// What is to be known of a step to an etcd that panics on entries of etcd 3.5 in its log. How soon etcd drops them
+/// depends on its clients, so the command may end before that step.
+pub(super) fn waits_for_log(status: &AdminStatus, steps: &[EtcdVersion], to: EtcdVersion) -> Option<String> {
+    let (before, step) = log_step(status, steps)?;
+    Some(format!(
+        "the step to {step} waits until no member's log holds entries of etcd 3.5, on which {step} panics: etcd {before} \
+         drops them when it writes its next snapshot of raft, by default after 10,000 changes. If that takes more than {} s \
+         after the step to {before}, the command ends there with a refusal and all members stay at {before}; \
+         `etcd-agent upgrade --to {to}` continues later. With few writes set etcd.settings snapshot-count = \"100\" on all \
+         hosts and reload the agents, now or then",
+        SETTLES.as_secs()
+    ))
 }
 
 /// What an operator can do if the new version does not do well.

@@ -109,3 +109,15 @@ pub(super) fn path(status: &AdminStatus, to: EtcdVersion, way: Way) -> Result<Ve
     }
     Ok(steps)
 }
+
+/// The step of an upgrade before which etcd's log must hold no entries of etcd 3.5 any more, and the version before it;
+/// `None` if there is no such step. Members of 3.6 may hold none: the order checks their logs itself.
+pub(super) fn log_step(status: &AdminStatus, steps: &[EtcdVersion]) -> Option<(EtcdVersion, EtcdVersion)> {
+    let oldest = members(status).filter_map(|(_, seen)| running(seen)).min()?;
+    let before = std::iter::once(oldest).chain(steps.iter().copied());
+    let decides = |(from, to): &(EtcdVersion, EtcdVersion)| from.log_objection(*to, Some(true)).is_some();
+    before
+        .zip(steps.iter().copied())
+        .find(decides)
+        .filter(|(from, _)| *from != oldest)
+}

@@ -257,6 +257,32 @@ fn the_way_to_a_version_goes_minor_by_minor() {
 }
 
 #[test]
+fn what_the_step_to_3_7_waits_for_is_known_before_the_first_step() {
+    let said = |runs: &str, to: &str| {
+        let seen = with_versions(&["3.5.16", "3.5.35", "3.6.16", "3.7.3"], runs);
+        let steps = path(&seen, version(to), Way::Up).unwrap();
+        upgrade::waits_for_log(&seen, &steps, version(to))
+    };
+    for runs in ["3.5.16", "3.5.35"] {
+        let text = said(runs, "3.7.3").unwrap();
+        for part in [
+            "the step to 3.7.3 waits until no member's log holds entries of etcd 3.5",
+            "all members stay at 3.6.16; `etcd-agent upgrade --to 3.7.3` continues later",
+            "snapshot-count = \"100\"",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+    assert_eq!(said("3.5.35", "3.6.16"), None, "3.6 reads them");
+    assert_eq!(
+        said("3.6.16", "3.7.3"),
+        None,
+        "the order itself is refused while they are there"
+    );
+    assert_eq!(said("3.7.3", "3.7.3"), None);
+}
+
+#[test]
 fn the_way_of_a_downgrade_goes_back_minor_by_minor() {
     let all = ["3.5.16", "3.5.35", "3.6.1", "3.6.16", "3.7.3"];
     let table: [WayCase<'_>; 7] = [
