@@ -8,7 +8,7 @@ use crate::model::{
 };
 use crate::plan::plan;
 use crate::ports::PortResult;
-use crate::telemetry::message_ids;
+use crate::telemetry::{ActionResult, message_ids};
 
 use super::context::Agent;
 use super::jobs::space;
@@ -85,13 +85,13 @@ impl Agent {
         let (begun, at) = (self.ports.clock.steady(), self.ports.clock.now());
         let doing = Box::pin(execute::execute(self, action));
         let result = watchdog::feed_during(ACTION, doing).await;
-        let goes_on = action.begins_a_job();
+        let goes_on = kind.begins_a_job();
         self.counters.action(
-            name,
+            kind,
             match &result {
-                Ok(()) if goes_on => "begun",
-                Ok(()) => "ok",
-                Err(_) => "failed",
+                Ok(()) if goes_on => ActionResult::Begun,
+                Ok(()) => ActionResult::Ok,
+                Err(_) => ActionResult::Failed,
             },
         );
         let outcome = match &result {

@@ -1,30 +1,9 @@
-//! Where a failure of a backup came from: etcd, the store or this host.
+//! A failure of a backup with its cause.
 
 use thiserror::Error;
 
+pub use crate::model::Cause;
 use crate::ports::{PortError, PortResult};
-
-/// Where it failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
-    /// etcd did not answer, or did not send a whole snapshot.
-    Etcd,
-    /// The store.
-    Store,
-    /// This host: no room, no thread, no throw-away etcd.
-    Host,
-}
-
-impl Cause {
-    /// As a label of a metric.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Etcd => "etcd",
-            Self::Store => "store",
-            Self::Host => "host",
-        }
-    }
-}
 
 /// What went wrong, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -299,24 +299,6 @@ pub enum Action {
     },
 }
 
-impl Action {
-    /// True for an action that starts a background job: when it has been carried out, the job has only begun.
-    pub fn begins_a_job(&self) -> bool {
-        matches!(
-            self,
-            Self::FetchBackup { .. }
-                | Self::StageRestore { .. }
-                | Self::Backup { .. }
-                | Self::Increments { .. }
-                | Self::Prune { .. }
-                | Self::Verify { .. }
-                | Self::Defrag { .. }
-                | Self::Compact { .. }
-                | Self::CheckHashes { .. }
-        )
-    }
-}
-
 /// Why a member is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

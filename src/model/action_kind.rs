@@ -19,8 +19,7 @@ macro_rules! action_kinds {
 
         impl ActionKind {
             /// Every kind.
-            #[cfg(test)]
-            pub(crate) const ALL: &[Self] = &[$(Self::$variant,)*];
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
             /// A short stable name.
             pub fn as_str(self) -> &'static str {
@@ -85,6 +84,24 @@ action_kinds! {
     Verify => "verify",
     HandOver => "hand-over",
     Answer => "answer",
+}
+
+impl ActionKind {
+    /// True for an action that starts a background job: when it has been carried out, the job has only begun.
+    pub fn begins_a_job(self) -> bool {
+        matches!(
+            self,
+            Self::FetchBackup
+                | Self::StageRestore
+                | Self::Backup
+                | Self::Increments
+                | Self::Prune
+                | Self::Verify
+                | Self::Defrag
+                | Self::Compact
+                | Self::CheckHashes
+        )
+    }
 }
 
 impl fmt::Display for ActionKind {

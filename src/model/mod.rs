@@ -8,6 +8,7 @@ mod alarm;
 mod assignment;
 mod backoff;
 mod backup;
+mod backup_failure;
 mod backup_summary;
 mod calendar;
 mod change;
@@ -63,6 +64,7 @@ pub use backup::{
     BackupFormat, BackupSpec, BackupView, ChainView, CommandName, Keep, ListedBackup, Page, RestoreTarget,
     Retention, StoreCommand, StoredBackup, Verdict, Writer,
 };
+pub use backup_failure::Cause;
 pub use backup_summary::BackupSummary;
 pub use calendar::{Calendar, CalendarError};
 pub use change::{KeyChange, Past, RevisionChanges, Watched};

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use prometheus_client::metrics::MetricType;
 
-use super::counters::{Counters, locked};
+use super::counters::Counters;
 use crate::model::health::{self, Health};
 use crate::model::{ActiveState, AdminStatus, AlarmKind, Fact};
 
@@ -175,8 +175,8 @@ pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
         MetricType::Counter,
         "Actions executed, by name and result.",
     );
-    for ((action, result), count) in locked(&counters.actions).iter() {
-        out.sample(&[("action", action), ("result", result)], *count);
+    for (action, result, count) in counters.actions() {
+        out.sample(&[("action", action.as_str()), ("result", result.as_str())], count);
     }
     out.text()
 }

@@ -7,7 +7,7 @@ mod metrics;
 #[cfg(feature = "node")]
 mod setup;
 
-pub use counters::{Counters, Success};
+pub use counters::{ActionResult, BackupKind, Counters, Success};
 #[cfg(feature = "node")]
 pub use metrics::exposition;
 #[cfg(feature = "node")]

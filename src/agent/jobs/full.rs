@@ -8,7 +8,7 @@ use crate::agent::jobs::{no_store, spawn};
 use crate::backup::{self, BackupMeta, Cause, CausedBy};
 use crate::model::{BackupFormat, NodeName, OperatorRequest, RequestState};
 use crate::ports::{Etcd, PortError, PortResult};
-use crate::telemetry::Success;
+use crate::telemetry::{BackupKind, Success};
 
 /// The etcd of a node, if it has caught up. The backup of a lagging follower would hold older data than its
 /// time suggests.
@@ -71,9 +71,9 @@ pub(crate) fn take(agent: &Agent, from: &NodeName, format: BackupFormat) {
         };
         let taken = taken
             .await
-            .map_err(|failed| worker.count_failed("full", failed))?;
+            .map_err(|failed| worker.count_failed(BackupKind::Full, failed))?;
         worker.counters.stored(
-            "full",
+            BackupKind::Full,
             Success {
                 at: taken.at,
                 revision: taken.revision,

@@ -5,7 +5,7 @@ use crate::agent::jobs::flush::answer_flush;
 use crate::agent::jobs::{no_store, spawn};
 use crate::backup::{self, Cause, CausedBy, Ended, Progress};
 use crate::model::{BackupId, ChainView, Revision};
-use crate::telemetry::{Success, message_ids};
+use crate::telemetry::{BackupKind, Success, message_ids};
 
 /// Starts to follow etcd's changes as increments of a full backup.
 pub(crate) fn follow(agent: &Agent, id: &BackupId) {
@@ -27,7 +27,7 @@ pub(crate) fn follow(agent: &Agent, id: &BackupId) {
         };
         let chain = chain
             .caused_by(Cause::Store)
-            .map_err(|failed| worker.count_failed("increment", failed))?;
+            .map_err(|failed| worker.count_failed(BackupKind::Increment, failed))?;
         tracing::info!(
             "etcd's changes after revision {} are stored as increments of {backup}",
             chain.covered
@@ -58,7 +58,7 @@ pub(crate) fn follow(agent: &Agent, id: &BackupId) {
             if let Some(last) = progress.last {
                 worker.shared.copy_increments.notify_one();
                 worker.counters.stored(
-                    "increment",
+                    BackupKind::Increment,
                     Success {
                         at: last.at,
                         revision: progress.covered,
@@ -88,7 +88,7 @@ pub(crate) fn follow(agent: &Agent, id: &BackupId) {
             inner.jobs.backups.chain = None;
             inner.jobs.backups.flushing = false;
         });
-        ended.map_err(|failed| worker.count_failed("increment", failed))
+        ended.map_err(|failed| worker.count_failed(BackupKind::Increment, failed))
     };
     let id = id.clone();
     spawn(

@@ -19,6 +19,7 @@ use crate::agent::state::Inner;
 use crate::backup::Failed;
 use crate::model::Job;
 use crate::ports::{PortError, PortResult};
+use crate::telemetry::BackupKind;
 
 /// Runs `work` as the job in `slot`. Its result is recorded there and wakes the loop.
 pub(super) fn spawn<T: Send + 'static>(
@@ -54,8 +55,8 @@ pub(super) fn spawn<T: Send + 'static>(
 
 impl Agent {
     /// Counts a failure for `/metrics`.
-    pub(super) fn count_failed(&self, kind: &'static str, failed: Failed) -> PortError {
-        self.counters.failed(kind, failed.cause.as_str());
+    pub(super) fn count_failed(&self, kind: BackupKind, failed: Failed) -> PortError {
+        self.counters.failed(kind, failed.cause);
         failed.error
     }
 }

@@ -6,8 +6,9 @@ use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::model::AdminStatus;
+use crate::model::{ActionKind, AdminStatus};
 use crate::paths::Paths;
+use crate::telemetry::ActionResult;
 
 #[tokio::test]
 async fn the_admin_socket_and_the_gate() {
@@ -17,7 +18,7 @@ async fn the_admin_socket_and_the_gate() {
     let end = CancellationToken::new();
     let agent = FakeAgent::new("n1");
     let counters = Arc::new(Counters::default());
-    counters.action("start-etcd", "ok");
+    counters.action(ActionKind::StartEtcd, ActionResult::Ok);
     let sockets = Sockets::bind(&paths).unwrap();
     let reloads = Arc::new(Reloads::default());
     let (socket, asked) = (sockets.admin(), reloads.clone());

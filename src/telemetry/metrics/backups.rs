@@ -88,7 +88,7 @@ pub(super) fn stored(out: &mut Metrics, counters: &Counters) {
         }
         out.head(name, MetricType::Gauge, help);
         for (kind, last) in kinds.iter() {
-            out.sample(&[("kind", kind)], value(last));
+            out.sample(&[("kind", kind.as_str())], value(last));
         }
     }
     let name = "etcd_agent_backup_failures";
@@ -97,8 +97,8 @@ pub(super) fn stored(out: &mut Metrics, counters: &Counters) {
         MetricType::Counter,
         "Failed attempts of this agent to store a backup, by kind and by cause.",
     );
-    for ((kind, cause), count) in locked(&counters.failed).iter() {
-        out.sample(&[("kind", kind), ("cause", cause)], *count);
+    for (kind, cause, count) in counters.failures() {
+        out.sample(&[("kind", kind.as_str()), ("cause", cause.as_str())], count);
     }
 }
 
@@ -107,7 +107,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{Revision, UnixMs};
+    use crate::model::{Cause, Revision, UnixMs};
+    use crate::telemetry::BackupKind;
 
     #[test]
     fn backups_are_told_by_kind_and_cause() {
@@ -118,12 +119,12 @@ mod tests {
             size_bytes: 9,
             took: Duration::from_millis(1500),
         };
-        counters.stored("full", success(7));
-        counters.stored("increment", success(8));
-        counters.stored("increment", success(9));
-        counters.failed("full", "etcd");
-        counters.failed("full", "store");
-        counters.failed("full", "store");
+        counters.stored(BackupKind::Full, success(7));
+        counters.stored(BackupKind::Increment, success(8));
+        counters.stored(BackupKind::Increment, success(9));
+        counters.failed(BackupKind::Full, Cause::Etcd);
+        counters.failed(BackupKind::Full, Cause::Store);
+        counters.failed(BackupKind::Full, Cause::Store);
         let mut out = Metrics::default();
         stored(&mut out, &counters);
         let text = out.text();
@@ -135,6 +136,8 @@ mod tests {
             "etcd_agent_backup_success_duration_seconds{kind=\"full\"} 1.5",
             "etcd_agent_backup_failures_total{kind=\"full\",cause=\"etcd\"} 1",
             "etcd_agent_backup_failures_total{kind=\"full\",cause=\"store\"} 2",
+            "etcd_agent_backup_failures_total{kind=\"full\",cause=\"host\"} 0",
+            "etcd_agent_backup_failures_total{kind=\"increment\",cause=\"etcd\"} 0",
         ] {
             assert!(text.lines().any(|has| has == line), "{line} in {text}");
         }
