@@ -30,5 +30,7 @@ pub mod plan;
 pub mod ports;
 pub mod render;
 pub mod telemetry;
+#[cfg(test)]
+pub(crate) mod testing;
 #[cfg(feature = "node")]
 pub mod unit;

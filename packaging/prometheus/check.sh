@@ -1,6 +1,7 @@
 #!/bin/bash
-# Checks the alert rules, their tests, the example of a scrape and the dashboard. `make test` runs it. The last line is
-# that of a test program, so that tests/run.sh can add it up: it counts the tests of promtool and the checks.
+# Checks the metrics, the alert rules, their tests, the example of a scrape and the dashboard. `make test` runs it. The
+# last line is that of a test program, so that tests/run.sh can add it up: it counts the tests of promtool and the
+# checks.
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
@@ -15,6 +16,8 @@ rules=packaging/prometheus/etcd-agent.rules.yml
 tests=packaging/prometheus/etcd-agent.rules.test.yml
 scrape=packaging/prometheus/scrape.example.yml
 dashboard=packaging/grafana/etcd-agent.json
+# What an agent exposes that knows everything, and one that has just started, as the unit tests keep it.
+snapshots=src/telemetry/metrics/snapshots/etcd_agent__telemetry__metrics__tests
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0
@@ -33,25 +36,44 @@ check() {
     fi
 }
 
-# The names of the exposed metrics, as src/telemetry/ declares them: string literals of nothing but the name. The
-# encoder appends _total to a counter. Of such a metric the type is on the line of the name or right after it.
-exposed() {
-    find src/telemetry -name '*.rs' -exec awk '
-        FNR == 1 { name = "" }
-        /#\[cfg\(test\)\]/ { nextfile }
-        match($0, /"etcd_agent_[a-z_]+"/) { name = substr($0, RSTART + 1, RLENGTH - 2); names[name] = "" }
-        /MetricType::Counter/ && name != "" { names[name] = "_total" }
-        END { for (name in names) print name names[name] }' {} + | sort
+# The exposition in a snapshot, without the header that insta writes.
+exposition() { sed '1,/^---$/d' "${snapshots}__$1.snap"; }
+
+# The names of the metrics in it.
+exposed() { exposition "$1" | sed -n 's/^# TYPE \([^ ]*\) .*/\1/p' | sort; }
+
+# promtool has no complaint about the metrics.
+linted() {
+    exposition "$1" >"$work/$1.prom"
+    grep -q '^etcd_agent_up{' "$work/$1.prom" || {
+        echo "${snapshots}__$1.snap has no metrics: is this script outdated?"
+        return 1
+    }
+    local complaints
+    complaints=$("$promtool" check metrics <"$work/$1.prom" 2>&1) && [ -z "$complaints" ] || {
+        echo "promtool refuses the metrics: $complaints"
+        return 1
+    }
+}
+
+# An agent that knows everything exposes what one exposes that has just started.
+complete() {
+    local missing
+    missing=$(comm -13 <(exposed full) <(exposed just_started))
+    [ -z "$missing" ] || {
+        echo "the snapshot of an agent that knows everything lacks $missing"
+        return 1
+    }
 }
 
 # Prints each name that no agent exposes, with its file and line.
 names() {
-    exposed >"$work/exposed"
-    [ "$(wc -l <"$work/exposed")" -gt 30 ] || {
-        echo "src/telemetry declares too few metrics: is this script outdated?"
+    exposed full >"$work/exposed"
+    [ "$(wc -l <"$work/exposed")" -gt 50 ] || {
+        echo "${snapshots}__full.snap has too few metrics: is this script outdated?"
         return 1
     }
-    grep -HnoE '\betcd_agent_[a-z_]+' "$@" | awk -F: -v exposed="$work/exposed" '
+    grep -HnoE '\b(etcd_agent|process)_[a-z_]+' "$@" | awk -F: -v exposed="$work/exposed" '
         BEGIN { while ((getline name <exposed) > 0) known[name] = 1 }
         { used++ }
         !($3 in known) { print $1 ":" $2 ": " $3 " is not exposed"; unknown = 1 }
@@ -108,6 +130,9 @@ panels() {
     "$promtool" check rules "$work/queries.yml"
 }
 
+check 1 "promtool accepts the metrics of an agent that knows everything" linted full
+check 1 "promtool accepts the metrics of an agent that has just started" linted just_started
+check 1 "an agent that knows everything has all metrics" complete
 check 1 "the rules are valid" "$promtool" check rules "$rules"
 check "$(grep -c ' alertname: ' "$tests")" "the rules fire and are quiet as expected" "$promtool" test rules "$tests"
 check 1 "each alert fires in a test and is quiet in another" tested

@@ -11,7 +11,8 @@ use axum::{Json, Router};
 use serde::Deserialize;
 
 use super::reload::Reloads;
-use super::reply::{self, Refused, Reply, with_fallbacks};
+use super::reply::{Refused, Reply, with_fallbacks};
+use super::scrape;
 use super::strict::Strict;
 use crate::model::{
     AdminStatus, Alarm, BackupChangeView, BackupId, BackupOrder, BackupSummary, CommandName, DirectiveOrder,
@@ -21,7 +22,7 @@ use crate::model::{
     Verdict,
 };
 use crate::ports::{AgentHandle, OrderError};
-use crate::telemetry::{self, Counters, exposition};
+use crate::telemetry::{self, Counters};
 
 struct Api {
     handle: Arc<dyn AgentHandle>,
@@ -290,5 +291,5 @@ async fn set_log_level(Strict(order): Strict<LogOrder>) -> Json<LogView> {
 }
 
 async fn metrics(State(api): Shared) -> Response {
-    reply::metrics(exposition(&api.handle.admin_status(), &api.counters))
+    scrape::answer(api.handle.as_ref(), &api.counters).await
 }

@@ -8,10 +8,10 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 
-use super::page_api;
-use super::reply::{self, with_fallbacks};
+use super::reply::with_fallbacks;
+use super::{page_api, scrape};
 use crate::ports::AgentHandle;
-use crate::telemetry::{Counters, exposition};
+use crate::telemetry::Counters;
 
 struct Api {
     handle: Arc<dyn AgentHandle>,
@@ -27,5 +27,5 @@ pub(super) fn router(handle: Arc<dyn AgentHandle>, counters: Arc<Counters>, name
 }
 
 async fn metrics(State(api): State<Arc<Api>>) -> Response {
-    reply::metrics(exposition(&api.handle.admin_status(), &api.counters))
+    scrape::answer(api.handle.as_ref(), &api.counters).await
 }

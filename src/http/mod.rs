@@ -15,6 +15,7 @@ mod peer_api;
 mod rejection_log;
 mod reload;
 mod reply;
+mod scrape;
 mod serve;
 mod slots;
 mod sockets;

@@ -18,14 +18,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::caller::{Access, Caller};
 use super::limits::Limits;
-use super::reply::{self, Refused, Reply, with_fallbacks};
+use super::reply::{Refused, Reply, with_fallbacks};
+use super::scrape;
 use super::strict::Strict;
 use crate::model::{
     Accept, AcceptReply, Enquire, EnquireAnswer, Learn, NodeStatus, OperatorRequest, Prepare, PrepareReply,
     RequestView,
 };
 use crate::ports::AgentHandle;
-use crate::telemetry::{Counters, exposition};
+use crate::telemetry::Counters;
 
 /// How long an answer waits for the first observation of an agent that has just started. It is shorter than a
 /// peer's timeout.
@@ -252,5 +253,5 @@ async fn readyz(State(api): Shared) -> Result<&'static str, Refused> {
 }
 
 async fn metrics(State(api): Shared) -> Response {
-    reply::metrics(exposition(&api.handle.admin_status(), &api.counters))
+    scrape::answer(api.handle.as_ref(), &api.counters).await
 }

@@ -75,9 +75,3 @@ pub(super) fn with_fallbacks(router: Router) -> Router {
             Refused::new(StatusCode::METHOD_NOT_ALLOWED, "method not allowed on this path")
         })
 }
-
-/// Prometheus text.
-pub(super) fn metrics(text: String) -> Response {
-    let kind = [("content-type", "text/plain; version=0.0.4; charset=utf-8")];
-    (kind, text).into_response()
-}

@@ -1,7 +1,11 @@
-//! Metrics in the Prometheus text format.
+//! Metrics for Prometheus.
 
 mod backups;
 mod encode;
+mod process;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
 mod vitals;
 
 use std::collections::BTreeSet;
@@ -9,15 +13,18 @@ use std::collections::BTreeSet;
 use prometheus_client::metrics::MetricType;
 
 use super::counters::Counters;
+use super::process::Process;
 use crate::model::health::{self, Health};
 use crate::model::{ActiveState, AdminStatus, AlarmKind, Fact};
 
 use backups::{backups, stored};
+pub use encode::Format;
 use encode::{Metrics, seconds};
+use process::process;
 use vitals::vitals;
 
 /// The body of `GET /metrics`. An unknown value is omitted, never shown as zero.
-pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
+pub fn exposition(status: &AdminStatus, counters: &Counters, used: &Process, format: Format) -> String {
     let mut out = Metrics::default();
     let node = &status.node;
     out.head(
@@ -33,6 +40,13 @@ pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
         ],
         1,
     );
+    out.head(
+        "etcd_agent_build",
+        MetricType::Info,
+        "The build of the agent: its version and the architecture that it was compiled for.",
+    );
+    let arch = std::env::consts::ARCH;
+    out.sample(&[("version", &node.agent_version), ("arch", arch)], 1);
     out.head(
         "etcd_agent_health",
         MetricType::Gauge,
@@ -85,8 +99,8 @@ pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
         u64::from(node.steering.reboot_locks.own.hold.is_some()),
     );
     out.one(
-        "etcd_agent_size",
-        "Wanted number of voters.",
+        "etcd_agent_wanted_voters",
+        "How many voters are wanted (cluster.size).",
         u64::try_from(status.size).unwrap_or(u64::MAX),
     );
     out.one(
@@ -138,12 +152,12 @@ pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
         out.sample(&[], seconds(backup.at.0));
         out.one(
             "etcd_agent_last_backup_revision",
-            "Revision that it holds at least.",
+            "The revision that the newest full backup holds at least.",
             backup.revision.0,
         );
         out.one(
             "etcd_agent_last_backup_size_bytes",
-            "Its stored size.",
+            "The stored size of the newest full backup.",
             backup.size_bytes,
         );
     }
@@ -158,7 +172,7 @@ pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
         out.sample(&[], seconds(last.at.0));
         out.one(
             "etcd_agent_last_verification_ok",
-            "That backup was found good.",
+            "The newest verified backup was found good.",
             u64::from(last.is_ok()),
         );
     }
@@ -178,7 +192,8 @@ pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
     for (action, result, count) in counters.actions() {
         out.sample(&[("action", action.as_str()), ("result", result.as_str())], count);
     }
-    out.text()
+    process(&mut out, used);
+    out.encoded(format)
 }
 
 fn unit(out: &mut Metrics, status: &AdminStatus) {
@@ -205,6 +220,11 @@ fn unit(out: &mut Metrics, status: &AdminStatus) {
         "etcd_agent_etcd_held",
         "A person stopped etcd.service.",
         u64::from(unit.held),
+    );
+    out.one(
+        "etcd_agent_conflicts",
+        "Settings of etcd.service that contradict the agent's.",
+        u64::try_from(status.conflicts.len()).unwrap_or(u64::MAX),
     );
 }
 
@@ -235,12 +255,20 @@ fn etcd(out: &mut Metrics, status: &AdminStatus) {
         if let Some(used) = etcd.db_in_use_bytes {
             out.one(
                 "etcd_agent_etcd_db_in_use_bytes",
-                "The bytes of it that are in use.",
+                "The bytes of the backend database that are in use.",
                 used,
             );
         }
-        out.one("etcd_agent_etcd_revision", "Current revision.", etcd.revision.0);
-        out.one("etcd_agent_etcd_raft_term", "Raft term.", etcd.term.0);
+        out.one(
+            "etcd_agent_etcd_revision",
+            "The current revision of the local etcd.",
+            etcd.revision.0,
+        );
+        out.one(
+            "etcd_agent_etcd_raft_term",
+            "The raft term of the local etcd.",
+            etcd.term.0,
+        );
         out.head(
             "etcd_agent_etcd_alarm",
             MetricType::Gauge,
@@ -261,7 +289,7 @@ fn etcd(out: &mut Metrics, status: &AdminStatus) {
         let differ = check.found.corrupt.len() + check.found.unclear.len();
         out.one(
             "etcd_agent_members_differing",
-            "Voters whose data differs from the others', in that comparison.",
+            "Voters whose data differs from the others', in this node's last comparison as coordinator.",
             u64::try_from(differ).unwrap_or(u64::MAX),
         );
     }

@@ -12,6 +12,7 @@ use clap_complete::{Shell, generate};
 use clap_mangen::Man;
 
 use crate::cli::{Cli, help};
+use crate::testing::kept;
 
 const MAIN: &str = include_str!("../../../docs/man/etcd-agent.8");
 
@@ -153,20 +154,6 @@ fn page(verb: &str, command: &Command, details: Option<&String>) -> String {
         }
     }
     page
-}
-
-/// Compares a file of the sources with what it must be, or writes it.
-fn kept(path: &Path, made: &str) {
-    if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, made).unwrap();
-    }
-    let found = fs::read_to_string(path).unwrap_or_default();
-    assert!(
-        found == made,
-        "{} is not what the command line makes; run: INSTA_UPDATE=always cargo test --lib pages",
-        path.display()
-    );
 }
 
 /// The command line without what is hidden: completions name everything else.

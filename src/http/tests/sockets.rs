@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::model::{ActionKind, AdminStatus};
 use crate::paths::Paths;
-use crate::telemetry::ActionResult;
+use crate::telemetry::{ActionResult, Format, Process, exposition};
 
 #[tokio::test]
 async fn the_admin_socket_and_the_gate() {
@@ -343,7 +343,8 @@ fn h01_before_the_first_look_nothing_is_said_of_etcd() {
         starting,
         ..FakeAgent::new("n1").admin_status()
     };
-    let text = |starting| crate::telemetry::exposition(&status(starting), &Counters::default());
+    let (counters, process) = (Counters::default(), Process::default());
+    let text = |starting| exposition(&status(starting), &counters, &process, Format::Text);
     assert!(text(false).contains("\netcd_agent_etcd_up 0\n"));
     assert!(!text(true).contains("\netcd_agent_etcd_up "));
 }

@@ -32,7 +32,7 @@ pub(super) fn backups(out: &mut Metrics, status: &AdminStatus) {
     };
     out.one(
         "etcd_agent_increments_covered_revision",
-        "The newest revision in the store.",
+        "The newest revision that this agent has stored.",
         covered.0,
     );
     if let Fact::Known(etcd) = &status.node.etcd {
@@ -50,7 +50,7 @@ pub(super) fn backups(out: &mut Metrics, status: &AdminStatus) {
         out.head(
             "etcd_agent_increments_lag_seconds",
             MetricType::Gauge,
-            "Time since something was stored, while there is something to store.",
+            "Time since this agent stored something, while there is something to store.",
         );
         out.sample(&[], seconds(lag));
     }
@@ -67,17 +67,17 @@ pub(super) fn stored(out: &mut Metrics, counters: &Counters) {
         ),
         (
             "etcd_agent_backup_success_revision",
-            "The revision that it holds at least.",
+            "The revision that the backup which this agent stored last holds at least.",
             |last| Value::Integer(last.revision.0),
         ),
         (
             "etcd_agent_backup_success_size_bytes",
-            "Its stored size.",
+            "The stored size of the backup which this agent stored last.",
             |last| Value::Integer(last.size_bytes),
         ),
         (
             "etcd_agent_backup_success_duration_seconds",
-            "How long it took.",
+            "How long the backup took which this agent stored last.",
             |last| seconds(u64::try_from(last.took.as_millis()).unwrap_or(u64::MAX)),
         ),
     ];
@@ -109,6 +109,7 @@ mod tests {
     use super::*;
     use crate::model::{Cause, Revision, UnixMs};
     use crate::telemetry::BackupKind;
+    use crate::telemetry::metrics::encode::Format;
 
     #[test]
     fn backups_are_told_by_kind_and_cause() {
@@ -127,7 +128,7 @@ mod tests {
         counters.failed(BackupKind::Full, Cause::Store);
         let mut out = Metrics::default();
         stored(&mut out, &counters);
-        let text = out.text();
+        let text = out.encoded(Format::Text);
         for line in [
             "etcd_agent_backup_success_timestamp_seconds{kind=\"full\"} 1700000000.042",
             "etcd_agent_backup_success_revision{kind=\"full\"} 7",

@@ -1,4 +1,4 @@
-//! Encodes metrics in the Prometheus text format.
+//! Encodes metrics in the text format of Prometheus.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,6 +7,22 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, prometheus_text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+
+/// The format of an exposition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// The text format of Prometheus, version 0.0.4.
+    Text,
+}
+
+impl Format {
+    /// The `Content-Type` of an answer in this format.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Text => prometheus_text::CONTENT_TYPE,
+        }
+    }
+}
 
 /// Milliseconds as seconds.
 pub(super) fn seconds(ms: u64) -> Value {
@@ -38,7 +54,8 @@ impl From<u64> for Value {
 }
 
 impl Metrics {
-    /// Begins a metric. Its samples follow. A counter is named without `_total`, which the encoder appends.
+    /// Begins a metric. Its samples follow. A counter is named without `_total` and an info without `_info`: the
+    /// encoder appends them.
     pub(super) fn head(&mut self, name: &'static str, kind: MetricType, help: &'static str) {
         self.0.push(Metric {
             name,
@@ -61,14 +78,15 @@ impl Metrics {
         self.sample(&[], value);
     }
 
-    /// The Prometheus text format, version 0.0.4.
-    pub(super) fn text(self) -> String {
+    pub(super) fn encoded(self, format: Format) -> String {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self));
-        let mut text = String::with_capacity(8192);
+        let mut body = String::with_capacity(16_384);
         // Writing to a string cannot fail.
-        let _ = prometheus_text::encode(&mut text, &registry);
-        text
+        let _ = match format {
+            Format::Text => prometheus_text::encode(&mut body, &registry),
+        };
+        body
     }
 }
 
@@ -77,10 +95,17 @@ impl Collector for Metrics {
         for metric in &self.0 {
             let mut family = encoder.encode_descriptor(metric.name, metric.help, None, metric.kind)?;
             for (labels, value) in &metric.samples {
+                if metric.kind == MetricType::Info {
+                    family.encode_info(labels)?;
+                    continue;
+                }
                 let mut sample = family.encode_family(labels)?;
                 match (metric.kind, value) {
                     (MetricType::Counter, Value::Integer(count)) => {
                         sample.encode_counter::<NoLabelSet, u64, u64>(count, None)?;
+                    }
+                    (MetricType::Counter, Value::Seconds(spent)) => {
+                        sample.encode_counter::<NoLabelSet, f64, u64>(spent, None)?;
                     }
                     (_, Value::Integer(value)) => sample.encode_gauge(value)?,
                     (_, Value::Seconds(value)) => sample.encode_gauge(value)?,

@@ -54,12 +54,13 @@ mod tests {
 
     use super::*;
     use crate::model::{NodeName, UnixMs};
+    use crate::telemetry::metrics::encode::Format;
 
     #[test]
     fn what_is_known_is_exposed_and_nothing_else() {
         let mut out = Metrics::default();
         vitals(&mut out, &Vitals::default());
-        assert!(!out.text().contains("etcd_agent_"));
+        assert!(!out.encoded(Format::Text).contains("etcd_agent_"));
         let mut out = Metrics::default();
         let name = |text: &str| NodeName::new(text).unwrap();
         let known = Vitals {
@@ -70,7 +71,7 @@ mod tests {
             clocks: BTreeMap::from([(name("n2"), -1_500), (name("n3"), 20)]),
         };
         vitals(&mut out, &known);
-        let text = out.text();
+        let text = out.encoded(Format::Text);
         for line in [
             "etcd_agent_last_loop_timestamp_seconds 1700000000.5",
             "etcd_agent_backup_interval_seconds 900.0",

@@ -16,12 +16,11 @@ pub(crate) const METRICS: &str = "[metrics]\nlisten = \"0.0.0.0:2381\"\ntls = tr
 const DRAW: &str = include_str!("dashboard.js");
 const DASHBOARD: &str = include_str!("../../../../packaging/grafana/etcd-agent.json");
 /// CSS pixels.
-const SIZE: (u32, u32) = (1400, 2530);
+const SIZE: (u32, u32) = (1400, 2738);
 
 /// Panels about failures, which may be empty, and about a second store, which the lab does not configure.
-const MAY_BE_EMPTY: [&str; 5] = [
+const MAY_BE_EMPTY: [&str; 4] = [
     "Failures of jobs in a row",
-    "Failed backups by cause",
     "Failed actions per hour",
     "Failures of copies in a row",
     "Age of the complete copy",

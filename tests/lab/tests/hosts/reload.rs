@@ -150,6 +150,17 @@ fn metrics_are_served_locally(n1: &Host) {
         "etcd_agent_backup_interval_seconds 900",
         "etcd_agent_last_loop_timestamp_seconds 1",
         "etcd_agent_etcd_certificate_expiry_timestamp_seconds ",
+        "etcd_agent_wanted_voters ",
+        "etcd_agent_conflicts 0",
+        "etcd_agent_paused 0",
+        "etcd_agent_build_info{version=\"",
+        "process_cpu_seconds_total ",
+        "process_resident_memory_bytes ",
+        "process_virtual_memory_bytes ",
+        "process_open_fds ",
+        "process_max_fds ",
+        "process_threads ",
+        "process_start_time_seconds ",
     ] {
         assert!(metrics.stdout.contains(line), "{line} in {}", metrics.stdout);
     }
