@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -290,6 +290,6 @@ async fn set_log_level(Strict(order): Strict<LogOrder>) -> Json<LogView> {
     view
 }
 
-async fn metrics(State(api): Shared) -> Response {
-    scrape::answer(api.handle.as_ref(), &api.counters).await
+async fn metrics(State(api): Shared, headers: HeaderMap) -> Response {
+    scrape::answer(api.handle.as_ref(), &api.counters, &headers).await
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
+use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::get;
 
@@ -26,6 +27,6 @@ pub(super) fn router(handle: Arc<dyn AgentHandle>, counters: Arc<Counters>, name
     with_fallbacks(metrics.merge(page))
 }
 
-async fn metrics(State(api): State<Arc<Api>>) -> Response {
-    scrape::answer(api.handle.as_ref(), &api.counters).await
+async fn metrics(State(api): State<Arc<Api>>, headers: HeaderMap) -> Response {
+    scrape::answer(api.handle.as_ref(), &api.counters, &headers).await
 }

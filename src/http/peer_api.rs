@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
@@ -252,6 +252,6 @@ async fn readyz(State(api): Shared) -> Result<&'static str, Refused> {
     }
 }
 
-async fn metrics(State(api): Shared) -> Response {
-    scrape::answer(api.handle.as_ref(), &api.counters).await
+async fn metrics(State(api): Shared, headers: HeaderMap) -> Response {
+    scrape::answer(api.handle.as_ref(), &api.counters, &headers).await
 }

@@ -336,6 +336,65 @@ async fn h06_the_metrics_address_only_reads() {
     end.cancel();
 }
 
+/// Each place that serves metrics does so in the format that the client asks for, with those of the process.
+#[tokio::test]
+async fn metrics_are_served_in_the_format_that_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = Paths::below(dir.path());
+    std::fs::create_dir_all(paths.run()).unwrap();
+    let (agent, counters) = (FakeAgent::new("n1"), Arc::new(Counters::default()));
+    let end = CancellationToken::new();
+    let sockets = Sockets::bind(&paths).unwrap();
+    let reloads = Arc::new(Reloads::default());
+    tokio::spawn(serve_admin(
+        sockets.admin(),
+        agent.clone(),
+        counters.clone(),
+        reloads,
+        end.clone(),
+    ));
+    let listener = Arc::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let address = listener.local_addr().unwrap();
+    let metrics = MetricsListener::new(listener, None, vec!["n1".to_owned()]);
+    tokio::spawn(serve_metrics(metrics, agent, counters, end.clone()));
+    let peers = insecure().await;
+    let openmetrics = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5";
+    for (accept, kind, last) in [
+        ("*/*", "text/plain; version=0.0.4; charset=utf-8", ""),
+        (
+            openmetrics,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            "# EOF\n",
+        ),
+    ] {
+        let bytes = String::from_utf8(request("GET", "/metrics", "")).unwrap();
+        let bytes = bytes
+            .replacen("host:", &format!("accept: {accept}\r\nhost:"), 1)
+            .into_bytes();
+        let unix = UnixStream::connect(paths.admin_socket()).await.unwrap();
+        let tcp = TcpStream::connect(address).await.unwrap();
+        for (place, answer) in [
+            ("admin", exchange(unix, &bytes).await),
+            ("metrics", exchange(tcp, &bytes).await),
+            ("peers", plain(&peers, &bytes).await),
+        ] {
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{place}: {answer}");
+            let header = format!("\r\ncontent-type: {kind}\r\n");
+            assert!(answer.contains(&header), "{place}, {accept}: {answer}");
+            assert_eq!(answer.contains("# EOF"), !last.is_empty(), "{place}, {accept}");
+            assert!(answer.ends_with(last), "{place}, {accept}: {answer}");
+            assert!(
+                answer.contains("\nprocess_cpu_seconds_total "),
+                "{place}: {answer}"
+            );
+            assert!(
+                answer.contains("\nprocess_resident_memory_bytes "),
+                "{place}: {answer}"
+            );
+        }
+    }
+}
+
 /// Before the first observation, the metrics do not show etcd as down.
 #[test]
 fn h01_before_the_first_look_nothing_is_said_of_etcd() {

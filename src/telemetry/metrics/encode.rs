@@ -1,10 +1,10 @@
-//! Encodes metrics in the text format of Prometheus.
+//! Encodes metrics in the text format of Prometheus, or in `OpenMetrics`.
 
 use std::fmt;
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, prometheus_text};
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, prometheus_text, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
@@ -13,6 +13,9 @@ use prometheus_client::registry::Registry;
 pub enum Format {
     /// The text format of Prometheus, version 0.0.4.
     Text,
+    /// `OpenMetrics` 1.0.0
+    /// (<https://github.com/prometheus/OpenMetrics/blob/v1.0.0/specification/OpenMetrics.md>).
+    OpenMetrics,
 }
 
 impl Format {
@@ -20,6 +23,7 @@ impl Format {
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Text => prometheus_text::CONTENT_TYPE,
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
         }
     }
 }
@@ -85,6 +89,7 @@ impl Metrics {
         // Writing to a string cannot fail.
         let _ = match format {
             Format::Text => prometheus_text::encode(&mut body, &registry),
+            Format::OpenMetrics => text::encode(&mut body, &registry),
         };
         body
     }

@@ -267,6 +267,35 @@ fn counters_and_the_pause_exist_from_the_start() {
     }
 }
 
+/// The same samples, but the name of a counter and of an info has no suffix where it is declared, and the end is
+/// marked.
+#[test]
+fn openmetrics_has_the_same_samples() {
+    let text = everything();
+    let openmetrics = exposed(&full(), &counted(), Format::OpenMetrics);
+    let samples = |body: &str| -> Vec<String> {
+        let lines = body.lines().filter(|line| !line.starts_with('#'));
+        lines.map(str::to_owned).collect()
+    };
+    assert_eq!(samples(&text), samples(&openmetrics));
+    for (line, in_openmetrics) in [
+        ("# TYPE etcd_agent_actions counter", true),
+        ("# TYPE etcd_agent_backup_failures counter", true),
+        ("# TYPE process_cpu_seconds counter", true),
+        ("# TYPE etcd_agent_build info", true),
+        ("# TYPE etcd_agent_actions_total counter", false),
+        ("# TYPE etcd_agent_build_info gauge", false),
+    ] {
+        let has = |body: &str| body.lines().any(|found| found == line);
+        assert_eq!(
+            (has(&openmetrics), has(&text)),
+            (in_openmetrics, !in_openmetrics),
+            "{line}"
+        );
+    }
+    assert!(openmetrics.ends_with("\n# EOF\n") && openmetrics.matches("# EOF").count() == 1);
+}
+
 /// `docs/metrics.md` has each metric with its type, its labels and its help text.
 #[test]
 fn each_metric_is_documented() {
