@@ -138,7 +138,8 @@ pub async fn run(paths: Paths) -> anyhow::Result<()> {
     if let Some(line) = config::no_longer_read(&paths) {
         tracing::warn!("{line}");
     }
-    let mut configuration = load(&paths)?;
+    // `systemctl status` shows it after the end too, also to those who may not read the journal.
+    let mut configuration = load(&paths).inspect_err(|error| watchdog::say(&one_line(error)))?;
     let sockets = Arc::new(Sockets::bind(&paths)?);
     for dir in [paths.restore(), paths.verify()] {
         if let Err(error) = backup::remove_fetched(&dir).await {

@@ -95,7 +95,7 @@ fn loss(field: &str, text: &str) -> Problem {
         None,
         field,
         format!(
-            "{text}; put it back, or, if this is intended, run `etcd-agent config check --accept-losses` as root and reload"
+            "{text}; put it back, or, if this is intended, run `etcd-agent config check --accept-losses` as root, then reload or start the agent"
         ),
     )
 }

@@ -16,6 +16,9 @@ pub struct Problem {
     pub field: String,
     /// What was found, what was expected and what to do, in one line.
     pub text: String,
+    /// Whether the same configuration may be right at a later start, because the cause is outside of it: the host's
+    /// name, or a read that failed.
+    pub may_pass: bool,
 }
 
 impl Problem {
@@ -25,6 +28,7 @@ impl Problem {
             line: at.map(|at| at.line),
             field: field.into(),
             text: text.into(),
+            may_pass: false,
         }
     }
     pub(super) fn file(file: PathBuf, text: impl Into<String>) -> Self {
@@ -33,6 +37,13 @@ impl Problem {
             line: None,
             field: String::new(),
             text: text.into(),
+            may_pass: false,
+        }
+    }
+    pub(super) fn may_pass(self) -> Self {
+        Self {
+            may_pass: true,
+            ..self
         }
     }
 }
@@ -65,6 +76,10 @@ impl Problems {
     /// Iterates over the problems.
     pub fn iter(&self) -> impl Iterator<Item = &Problem> {
         self.0.iter()
+    }
+    /// Whether a later start may succeed without a change of the configuration.
+    pub fn may_pass(&self) -> bool {
+        self.0.iter().all(|problem| problem.may_pass)
     }
     /// All problems on one line, for the journal and `STATUS=`.
     pub fn one_line(&self) -> String {

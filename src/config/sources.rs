@@ -93,7 +93,7 @@ fn list(paths: &Paths) -> Result<Vec<PathBuf>, Problems> {
         };
         match found {
             Ok(found) => files.extend(found),
-            Err(error) => problems.push(Problem::file(source, cannot_read(&error))),
+            Err(error) => problems.push(cannot_read(&source, &error)),
         }
     }
     if problems.is_empty() {
@@ -138,17 +138,17 @@ fn absent(error: &io::Error) -> bool {
 
 fn read_all(
     files: &[PathBuf],
-    open: impl Fn(&Path) -> Result<File, String>,
+    open: impl Fn(&Path) -> Result<File, Problem>,
 ) -> Result<Vec<Source>, Problems> {
     let mut sources = Vec::new();
     let mut problems = Vec::new();
     for path in files {
-        match open(path).and_then(|file| read(file).map_err(|error| cannot_read(&error))) {
+        match open(path).and_then(|file| read(file).map_err(|error| cannot_read(path, &error))) {
             Ok(text) => sources.push(Source {
                 path: path.clone(),
                 text,
             }),
-            Err(why) => problems.push(Problem::file(path.clone(), why)),
+            Err(problem) => problems.push(problem),
         }
     }
     if problems.is_empty() {
@@ -158,20 +158,20 @@ fn read_all(
     }
 }
 
-fn open_source(paths: &Paths, path: &Path) -> Result<File, String> {
+fn open_source(paths: &Paths, path: &Path) -> Result<File, Problem> {
     trusted::open_below(&paths.host(Path::new("/")), path).map_err(|refusal| match refusal {
-        Refusal::Unreadable(error) => cannot_read(&error),
-        Refusal::Untrusted(why) => format!("is refused: {why}"),
+        Refusal::Unreadable(error) => cannot_read(path, &error),
+        Refusal::Untrusted(why) => Problem::file(path.to_owned(), format!("is refused: {why}")),
     })
 }
 
-fn open_named(path: &Path) -> Result<File, String> {
+fn open_named(path: &Path) -> Result<File, Problem> {
     let nonblock = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
     OpenOptions::new()
         .read(true)
         .custom_flags(nonblock)
         .open(path)
-        .map_err(|error| cannot_read(&error))
+        .map_err(|error| cannot_read(path, &error))
 }
 
 fn read(file: File) -> io::Result<String> {
@@ -189,12 +189,14 @@ fn read(file: File) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
-fn cannot_read(error: &io::Error) -> String {
+fn cannot_read(path: &Path, error: &io::Error) -> Problem {
+    let problem = |text: String| Problem::file(path.to_owned(), text);
     match error.kind() {
-        ErrorKind::PermissionDenied => format!(
+        ErrorKind::PermissionDenied => problem(format!(
             "cannot be read: {error}; let the user etcd-agent read it (chgrp etcd-agent, chmod 640), or run this as root"
-        ),
-        _ => format!("cannot be read: {error}"),
+        )),
+        ErrorKind::InvalidInput | ErrorKind::InvalidData => problem(format!("cannot be read: {error}")),
+        _ => problem(format!("cannot be read: {error}")).may_pass(),
     }
 }
 

@@ -20,7 +20,7 @@ impl<'a> Builder<'a> {
         match NodeName::new(host_name) {
             Ok(name) => Some(name),
             Err(error) => {
-                self.wrong(
+                self.wrong_host_name(
                     NODE_NAME.key,
                     format!("the host name cannot be the node name: {error}; set node.name"),
                 );
@@ -62,7 +62,11 @@ impl<'a> Builder<'a> {
                 names.join(", "),
                 node = node.as_str()
             );
-            self.wrong(CLUSTER_NODES.key, text);
+            if self.optional(&NODE_NAME).is_some() {
+                self.wrong(CLUSTER_NODES.key, text);
+            } else {
+                self.wrong_host_name(CLUSTER_NODES.key, text);
+            }
         }
         nodes
     }

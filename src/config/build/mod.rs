@@ -104,8 +104,8 @@ impl<'a> Builder<'a> {
             return Some(dir);
         }
         let dir = machine.data_dir.clone();
-        dir.map_err(|text| self.problems.push(Problem::at(None, ETCD_DATA_DIR.key, text)))
-            .ok()
+        let unknown = |text| Problem::at(None, ETCD_DATA_DIR.key, text).may_pass();
+        dir.map_err(|text| self.problems.push(unknown(text))).ok()
     }
 
     /// The data directory and the log must not contain one another: each is replaced by renaming it.
@@ -161,11 +161,23 @@ impl<'a> Builder<'a> {
             })
     }
 
-    /// Reports a problem of a field, at the line of the field or of the innermost table around it that a file
-    /// contains.
+    /// Reports a problem of a field.
     fn wrong(&mut self, field: &str, text: String) {
+        let problem = Problem::at(self.place(field), field, text);
+        self.problems.push(problem);
+    }
+
+    /// Reports a problem of a field whose cause is the host's name. A host may get its name after the agent has
+    /// started.
+    fn wrong_host_name(&mut self, field: &str, text: String) {
+        let problem = Problem::at(self.place(field), field, text).may_pass();
+        self.problems.push(problem);
+    }
+
+    /// The line of the field or of the innermost table around it that a file contains.
+    fn place(&self, field: &str) -> Option<&'a SourceLocation> {
         let mut path: Vec<&str> = field.split('.').collect();
-        let mut place: Option<&SourceLocation> = None;
+        let mut place: Option<&'a SourceLocation> = None;
         while place.is_none() && !path.is_empty() {
             place = self.checked.merged.get(&path).and_then(|value| value.at.as_ref());
             path.pop();
@@ -173,8 +185,6 @@ impl<'a> Builder<'a> {
         // If no file contains the field or a table around it, point at `cluster.nodes`, which makes the field
         // necessary.
         let nodes = || self.checked.merged.get(&["cluster", "nodes"])?.at.as_ref();
-        let place = place.or_else(nodes);
-        let problem = Problem::at(place, field, text);
-        self.problems.push(problem);
+        place.or_else(nodes)
     }
 }

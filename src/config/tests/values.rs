@@ -285,3 +285,48 @@ fn only_names_that_the_protocol_permits_are_groups_of_the_reboot_lock() {
         );
     }
 }
+
+/// Whether systemd may start the agent again with the same configuration.
+#[test]
+fn only_a_cause_outside_of_the_configuration_may_pass() {
+    let late = || Machine {
+        name: "localhost".to_owned(),
+        ..n1()
+    };
+    let unknown = || Machine {
+        data_dir: Err("is not set, and /etc/default/etcd cannot be read".to_owned()),
+        ..n1()
+    };
+    let nodes = format!("[cluster]\nnodes = {{ n1 = \"10.0.0.1\", n2 = \"10.0.0.2\" }}\n{TLS}");
+    let typo = nodes.replace("nodes = ", "nmae = \"prod\"\nnodes = ");
+    let named = format!("[node]\nname = \"n9\"\n{nodes}");
+    let rows = [
+        ("the host's name, which is set late", nodes.as_str(), late(), true),
+        (
+            "no name of a node",
+            "",
+            Machine {
+                name: "-x".to_owned(),
+                ..n1()
+            },
+            true,
+        ),
+        ("node.name", &named, n1(), false),
+        ("a key that does not exist", &typo, n1(), false),
+        ("that and the host's name", &typo, late(), false),
+        ("a file of etcd's unit", &nodes, unknown(), true),
+    ];
+    for (what, text, machine, expected) in rows {
+        let (_root, paths) = tree(&[(MAIN, text)]);
+        let problems = sources::find(&paths)
+            .and_then(|found| assemble(&found, &machine))
+            .expect_err(what);
+        assert_eq!(problems.may_pass(), expected, "{what}: {problems}");
+    }
+    let (root, paths) = tree(&[(MAIN, "")]);
+    fs::write(root.path().join(&MAIN[1..]), b"\xff").unwrap();
+    assert!(!sources::find(&paths).unwrap_err().may_pass(), "no text");
+    // The file was replaced between the listing and the reading.
+    let gone = sources::only(&root.path().join("gone.toml")).unwrap_err();
+    assert!(gone.may_pass(), "{gone}");
+}

@@ -3,9 +3,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::common::{
-    DATA, SOON, agent, assert_value, deb, etcd_environ, etcd_pid, formed, member_ids, put, wait_status,
+    DATA, SOON, agent, assert_value, deb, etcd_environ, etcd_pid, formed, holds_for, member_ids, put,
+    wait_status,
 };
 use etcd_agent_lab::{Cmd, Host, Lab, Suite, wait_until};
 
@@ -84,8 +86,16 @@ fn s42_install_and_purge_leave_a_foreign_etcd_alone() {
         );
     };
 
+    n1.write_file(CONFIG, BROKEN, "0644", "root:root").unwrap();
     n1.install_deb(&deb()).unwrap();
-    untouched("after the installation");
+    the_agent_has_stopped_with_the_reason(n1);
+    untouched("after the installation over a broken configuration");
+    n1.sh(&format!("rm {CONFIG} && systemctl start etcd-agent"))
+        .unwrap()
+        .ok()
+        .unwrap();
+    assert_eq!(n1.unit_property("etcd-agent", "ActiveState").unwrap(), "active");
+    untouched("without a configuration");
     let init = agent(n1, &["init"]);
     assert_eq!(
         init.code, 4,
@@ -103,6 +113,46 @@ fn s42_install_and_purge_leave_a_foreign_etcd_alone() {
     );
     taken_over_where_its_file_says(n1);
     lab.passed();
+}
+
+/// A configuration with an error in its second line.
+const BROKEN: &str = "[cluster]\nnmae = \"prod\"\n";
+const CONFIG: &str = "/etc/etcd-agent/config.toml";
+
+/// systemd does not start the agent again and again with a configuration that it has refused.
+fn the_agent_has_stopped_with_the_reason(host: &Host) {
+    let is_failed = || {
+        let unit = |property: &str| host.unit_property("etcd-agent", property).unwrap();
+        let state = (unit("ActiveState"), unit("NRestarts"), unit("ExecMainStatus"));
+        state == ("failed".to_owned(), "0".to_owned(), "2".to_owned())
+    };
+    holds_for("the agent to stay stopped", Duration::from_secs(3), is_failed);
+    let status = host
+        .systemctl(&["status", "--no-pager", "-l", "etcd-agent"])
+        .unwrap();
+    let journal = host.journalctl(&["-u", "etcd-agent"]).unwrap();
+    for (what, text) in [("systemctl status", status.stdout), ("the journal", journal)] {
+        let says = |part: &str| assert!(text.contains(part), "{what} lacks {part}: {text}");
+        says(".toml:2: cluster.nmae: no such key; did you mean \"name\"?");
+        says("`systemctl start etcd-agent`");
+    }
+    assert_eq!(agent(host, &["status"]).code, 3);
+}
+
+/// The new version of the agent refuses the configuration of before. etcd runs on, and restarts. Returns its PID.
+fn an_upgrade_refuses_the_configuration(n1: &Host) -> u32 {
+    let (fragment, pid) = ("/etc/etcd-agent/config.d/50-broken.toml", etcd_pid(n1));
+    n1.write_file(fragment, BROKEN, "0644", "root:root").unwrap();
+    n1.install_deb(&deb()).unwrap();
+    the_agent_has_stopped_with_the_reason(n1);
+    assert_eq!(etcd_pid(n1), pid, "after an upgrade over a broken configuration");
+    n1.systemctl(&["restart", "etcd"]).unwrap().ok().unwrap();
+    let pid = etcd_pid(n1);
+    n1.write_file(fragment, "", "0644", "root:root").unwrap();
+    n1.systemctl(&["start", "etcd-agent"]).unwrap().ok().unwrap();
+    wait_status(n1, 0);
+    assert_eq!(etcd_pid(n1), pid, "after the configuration was corrected");
+    pid
 }
 
 /// The same data, with its directory in the file that the unit names: `init` finds it there.
@@ -238,6 +288,7 @@ fn s42_package() {
     assert_eq!(version(n1), format!("{before}+next1"));
     wait_status(n1, 0);
     assert_eq!(etcd_pid(n1), pid, "after an upgrade of the agent");
+    let pid = an_upgrade_refuses_the_configuration(n1);
 
     apt(n1, "remove");
     assert_eq!(etcd_pid(n1), pid, "after the agent was removed");
