@@ -2,6 +2,7 @@
 # Checks what packages are made of: the manual pages, the source package, the spec of the RPM and the licenses of others.
 # With packages as arguments it checks those: lintian, systemd-analyze, rpmlint. `make test` runs both. The last line is
 # that of a test program, so that tests/run.sh can add it up.
+#   LAB_PROGRAM=FILE   `lab`: with it the lintian of Debian 13 checks the packages too
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -61,7 +62,10 @@ old_enough() {
     [ "$(printf '%s\n2.34\n' "$needed" | sort -V | tail -1)" = 2.34 ]
 }
 
-source_package() { run_lintian "$(packaging/debian/source.sh)"; }
+source_package() { dsc=$(packaging/debian/source.sh) && run_lintian "$dsc"; }
+
+# The lintian of Debian 13 needs that Debian's dpkg and Perl, so it runs in the lab's tree.
+newer_lintian() { "$LAB_PROGRAM" lintian trixie "$1"; }
 
 # Debian 13's lintian refuses files below links such as /lib, and Debian 12's does not know that.
 real_places() { ! dpkg-deb -c "$1" | grep -E ' \./(bin|sbin|lib[^/]*)/'; }
@@ -85,12 +89,14 @@ if [ $# = 0 ]; then
     check "completion: zsh" zsh_completion packaging/completions/_etcd-agent
     check "the licenses of the crates are listed" packaging/licenses/check.sh
     check "lintian: the source package" source_package
+    [ -z "${LAB_PROGRAM:-}" ] || check "lintian of Debian 13: the source package" newer_lintian "${dsc:-no source package}"
     check "rpmlint: the spec" run_rpmlint packaging/rpm/etcd-agent.spec
 fi
 for package in "$@"; do
     case $package in
         *.deb)
             check "lintian: $(basename "$package")" run_lintian "$package"
+            [ -z "${LAB_PROGRAM:-}" ] || check "lintian of Debian 13: $(basename "$package")" newer_lintian "$package"
             check "no file is below a link to /usr" real_places "$package"
             check "systemd-analyze verify" units "$package"
             ;;

@@ -68,7 +68,8 @@ everything() {
     # profile, and so a directory, of their own: the binary that the package was made of stays as it is.
     setsid bash -c 'echo 19 2>/dev/null >/proc/self/autogroup; exec chrt --idle 0 bash -c "$@"' idle '
         packages=("$1" "$2")
-        shift 2
+        export LAB_PROGRAM=$3
+        shift 3
         failed=0
         packaging/prometheus/check.sh || failed=$?
         packaging/configuration-management/check.sh || failed=$?
@@ -77,7 +78,7 @@ everything() {
         cargo test --package etcd-agent-genesis-check --package etcd-agent-sim --features etcd-agent-sim/mutants \
             --profile sim --locked --no-fail-fast "$@" || failed=$?
         exit "$failed"
-        ' idle "$deb" "$rpm" "${times[@]:---}" >"$target/computed.log" 2>&1 &
+        ' idle "$deb" "$rpm" "$target/debug/lab" "${times[@]:---}" >"$target/computed.log" 2>&1 &
     computing=$!
     trap 'kill -- -"$computing" 2>/dev/null || true' EXIT
 

@@ -28,6 +28,7 @@ mod faults;
 mod golang;
 mod host;
 mod lab;
+mod lintian;
 mod load;
 mod machine;
 mod managed;
@@ -61,6 +62,7 @@ pub use golang::{
 };
 pub use host::Host;
 pub use lab::{Lab, PATIENCE};
+pub use lintian::lintian;
 pub use load::{Load, Written};
 pub use managed::{Manager, molecule};
 pub use net::{Net, OUTSIDE, Shape};

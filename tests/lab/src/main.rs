@@ -29,6 +29,8 @@ lab: real systemd hosts with etcd on this machine, as root
   lab cut HOST | heal HOST       pull its network cable, plug it in again
   lab kill HOST | boot HOST      take its power away, switch it on
   lab wipe HOST                  stop its etcd and remove the data, as after a lost disk
+  lab lintian trixie|bookworm FILE
+                                 lintian of that Debian on a package, also on a source package (.dsc)
   lab down [--all]               end the lab; all of them
   lab sweep                      end labs whose process is dead
 
@@ -56,6 +58,12 @@ fn run(args: &[String]) -> Result<ExitCode> {
             demo::run(&etcd_agent_lab::built_deb()?)?;
         }
         ["robust", options @ ..] => robust(options)?,
+        ["lintian", suite, package] => {
+            return Ok(show(&etcd_agent_lab::lintian(
+                suite.parse()?,
+                Path::new(package),
+            )?));
+        }
         ["list"] => Lab::kept().iter().for_each(|(id, name)| println!("{id} {name}")),
         ["enter", name] => return enter(current()?.host_named(name)?),
         ["exec", name, "--", argv @ ..] => {

@@ -1,5 +1,5 @@
-//! Debian packages on hosts, as a layer of their disks: needrestart, and what Ansible, Puppet or dnf need there to
-//! install and configure the agent.
+//! Debian packages as a layer on a tree: needrestart on hosts, what Ansible, Puppet or dnf need there to install and
+//! configure the agent, and lintian, which runs on no host.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -84,6 +84,11 @@ pub fn molecule() -> Result<PathBuf> {
 /// needrestart on hosts with this Debian release. It is made now if it does not exist.
 pub(crate) fn needrestart(suite: Suite) -> Result<PathBuf> {
     of_packages(suite, &["needrestart"])
+}
+
+/// lintian of this Debian release. It is made now if it does not exist.
+pub(crate) fn lintian(suite: Suite) -> Result<PathBuf> {
+    of_packages(suite, &["lintian"])
 }
 
 /// The layer that the packages make on the tree of this suite.

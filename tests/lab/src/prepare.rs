@@ -44,6 +44,7 @@ fn make(suites: &[Suite], managers: &[Manager], servers: impl FnOnce() -> Result
                 .try_for_each(|manager| managed::layer(*manager).map(drop))?;
             if !managers.is_empty() {
                 managed::needrestart(Suite::Trixie)?;
+                managed::lintian(Suite::Trixie)?;
                 rpm::sources()?;
             }
             Ok(())
