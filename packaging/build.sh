@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the program for packages, and prints its path. No path of this machine is left in it, so that builds in
 # different directories are equal (`make reproducible`). If cargo-auditable is installed, the program contains the list
-# of its crates, which `cargo audit bin` and scanners of images read.
+# of its crates, which `cargo audit bin` and scanners of images read: `make deb` and `make rpm` install it before.
 #   PROFILE=dev                        a debug build: quick, and with this machine's paths
 #   TRIPLE=aarch64-unknown-linux-gnu   for another processor
 set -eu

@@ -5,6 +5,7 @@
 #   BINARY=FILE      package this program, and build nothing
 #   ARCH=arm64       cross-compile
 #   SUFFIX=+next1    add to the version (to try an upgrade)
+# Unless it is a debug build or BINARY, the program contains the list of its crates (cargo-auditable).
 # The symbols go into etcd-agent-dbgsym, except those of a debug build and of BINARY, which are packed quickly.
 set -eu
 
@@ -21,6 +22,7 @@ else
         TRIPLE=$(packaging/debian/triple.sh "$arch")
         export TRIPLE
     fi
+    [ "$profile" = dev ] || PATH=$PATH:$(packaging/cargo-tool.sh cargo-auditable 0.7.7)
     binary=$(PROFILE=$profile packaging/build.sh)
 fi
 if [ -n "${BINARY:-}" ] || [ "$profile" = dev ]; then
@@ -48,4 +50,6 @@ binary=$(realpath "$binary")
     exit 1
 }
 rm -rf "$stage"
+[ -n "${BINARY:-}" ] || [ "$profile" = dev ] || packaging/debian/crates-listed.sh \
+    "$target/deb/etcd-agent_$version${SUFFIX:-}_$arch.deb"
 ls "$target/deb/etcd-agent_$version${SUFFIX:-}_$arch.deb"

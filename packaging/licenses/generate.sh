@@ -6,10 +6,8 @@ set -eu
 cd "$(dirname "$0")/../.."
 target=${CARGO_TARGET_DIR:-$PWD/target}
 case $target in /*) ;; *) target=$PWD/$target ;; esac
-export PATH="$PATH:$target/tools/cargo/bin"
-command -v cargo-about >/dev/null ||
-    cargo install cargo-about --version 0.9.3 --locked --features cli --root "$target/tools/cargo" \
-        --target-dir "$target/tools/build"
+tools=$(packaging/cargo-tool.sh cargo-about 0.9.3 --features cli)
+export PATH="$PATH:$tools"
 made=$target/THIRD-PARTY.txt
 cargo about generate --locked --fail -c packaging/licenses/about.toml -o "$made" packaging/licenses/about.hbs
 # The texts of the licenses have carriage returns and blanks at the ends of lines.
