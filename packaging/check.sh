@@ -6,7 +6,7 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
-for program in lintian man groff rpmbuild rpmlint systemd-analyze zsh fish; do
+for program in lintian man groff rpmbuild rpmlint systemd-analyze zsh fish python3; do
     command -v "$program" >/dev/null || {
         echo "$program is missing. Run: make package-tools" >&2
         exit 1
@@ -67,6 +67,18 @@ source_package() { dsc=$(packaging/debian/source.sh) && run_lintian "$dsc"; }
 # The lintian of Debian 13 needs that Debian's dpkg and Perl, so it runs in the lab's tree.
 newer_lintian() { "$LAB_PROGRAM" lintian trixie "$1"; }
 
+# firewalld itself needs a running D-Bus; what it reads is this.
+firewalld_service() {
+    python3 - "$1" <<'PY'
+import sys, xml.etree.ElementTree as tree
+service = tree.parse(sys.argv[1]).getroot()
+assert service.tag == "service", service.tag
+ports = [(port.get("protocol"), port.get("port")) for port in service.findall("port")]
+assert [child.tag for child in service] == ["short", "description"] + ["port"] * len(ports), list(service)
+assert ports and all(protocol == "tcp" and 0 < int(port) < 65536 for protocol, port in ports), ports
+PY
+}
+
 # Debian 13's lintian refuses files below links such as /lib, and Debian 12's does not know that.
 real_places() { ! dpkg-deb -c "$1" | grep -E ' \./(bin|sbin|lib[^/]*)/'; }
 
@@ -90,6 +102,7 @@ if [ $# = 0 ]; then
     check "the licenses of the crates are listed" packaging/licenses/check.sh
     check "lintian: the source package" source_package
     [ -z "${LAB_PROGRAM:-}" ] || check "lintian of Debian 13: the source package" newer_lintian "${dsc:-no source package}"
+    check "firewalld: the service" firewalld_service packaging/firewalld/etcd-agent.xml
     check "rpmlint: the spec" run_rpmlint packaging/rpm/etcd-agent.spec
 fi
 for package in "$@"; do

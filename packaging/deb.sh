@@ -34,7 +34,7 @@ stage=$target/deb/build
 rm -rf "$stage"
 mkdir -p "$stage/packaging"
 cp -a README.md CHANGELOG.md debian units docs "$stage/"
-(cd packaging && cp -a reasons.sh completions prometheus grafana needrestart unattended-upgrades licenses make-certificates \
+(cd packaging && cp -a reasons.sh completions firewalld prometheus grafana needrestart unattended-upgrades licenses make-certificates \
     "$stage/packaging/")
 
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)

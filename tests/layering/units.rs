@@ -141,3 +141,22 @@ fn f11c_no_unit_dumps_core_or_takes_all_memory() {
         assert_eq!(values(&text, "MemoryMax").len(), 1, "{unit}");
     }
 }
+
+/// The ports of the packages' service for firewalld are those that the manual page has as defaults.
+#[test]
+fn the_service_of_firewalld_has_the_agents_port() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let service = fs::read_to_string(root.join("packaging/firewalld/etcd-agent.xml")).unwrap();
+    let ports: Vec<&str> = service
+        .split(" port=\"")
+        .skip(1)
+        .map(|rest| rest.split('"').next().unwrap())
+        .collect();
+    assert_eq!(ports.len(), 1, "{service}");
+    let page = fs::read_to_string(root.join("docs/man/etcd-agent.toml.5")).unwrap();
+    assert!(page.contains(&format!("[::]:{}", ports[0])), "{ports:?}");
+    for place in ["debian/rules", "packaging/rpm/etcd-agent.spec"] {
+        let text = fs::read_to_string(root.join(place)).unwrap();
+        assert!(text.contains("packaging/firewalld/etcd-agent.xml"), "{place}");
+    }
+}
