@@ -100,3 +100,57 @@ fn h04_the_manual_page_of_reasons_has_them_all() {
     // roff would take a line that begins with an apostrophe for a request.
     assert!(page.lines().all(|line| !line.starts_with('\'')));
 }
+
+/// `make TARGET` in backticks, and at the start of a line of a code block.
+fn make_commands(page: &str) -> BTreeSet<&str> {
+    let mut code = Vec::new();
+    for (index, part) in page.split("```").enumerate() {
+        if index % 2 == 1 {
+            code.extend(part.lines());
+        } else {
+            code.extend(part.split('`').skip(1).step_by(2));
+        }
+    }
+    let given = code
+        .into_iter()
+        .filter_map(|line| line.trim().strip_prefix("make "));
+    let words = given.flat_map(|given| given.split_whitespace().take_while(|word| *word != "#"));
+    words.filter(|word| !word.contains('=')).collect()
+}
+
+/// The lab runs the commands of the README that hosts understand. These are for the machine that has the sources.
+#[test]
+fn each_target_of_make_in_the_documentation_is_in_the_makefile() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let makefile = fs::read_to_string(root.join("Makefile")).unwrap();
+    let targets: BTreeSet<&str> = makefile
+        .lines()
+        .filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()))
+        .filter_map(|line| Some(line.split_once(':')?.0))
+        .collect();
+    let phony = makefile.replace("\\\n", " ");
+    let phony = phony
+        .lines()
+        .find_map(|line| line.strip_prefix(".PHONY:"))
+        .unwrap();
+    assert_eq!(
+        phony.split_whitespace().collect::<BTreeSet<_>>(),
+        targets,
+        ".PHONY"
+    );
+    for (page, least) in [
+        ("README.md", 5),
+        ("CONTRIBUTING.md", 5),
+        ("docs/packages.md", 5),
+        ("tests/lab/README.md", 2),
+    ] {
+        let text = fs::read_to_string(root.join(page)).unwrap();
+        let named = make_commands(&text);
+        assert!(named.len() >= least, "{page}: only {named:?} were found");
+        let missing: Vec<_> = named.difference(&targets).collect();
+        assert!(
+            missing.is_empty(),
+            "{page} names {missing:?}, which the Makefile has not"
+        );
+    }
+}
