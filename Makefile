@@ -8,7 +8,7 @@ TARGET = $(or $(CARGO_TARGET_DIR),target)
 LAB = cargo run --quiet --locked --package etcd-agent-lab --bin lab --
 
 .PHONY: machine go promtool monitoring management-tools management package-tools packages lint check test test-matrix \
-  genesis sim fuzz robust demo deb rpm arm64 reproducible licenses lab lab-down bench
+  genesis sim fuzz robust demo deb rpm arm64 reproducible deny licenses lab lab-down bench
 
 machine: ## the packages that a build needs; `lab prepare` installs the rest
 	@command -v cargo >/dev/null || { echo "cargo is missing. Run: curl --proto '=https' --tlsv1.2 -sSf \
@@ -93,6 +93,9 @@ arm64: machine ## the Debian package for arm64, cross-compiled and started under
 
 reproducible: machine ## build the Debian package twice, in two directories, and compare (PROFILE=demo is quicker)
 	@packaging/debian/reproducible.sh
+
+deny: ## licenses, sources, bans and known vulnerabilities of all crates (CHECKS="licenses bans sources" without a network)
+	@packaging/licenses/deny.sh $(CHECKS)
 
 licenses: ## packaging/licenses/THIRD-PARTY.txt, with cargo-about: some minutes
 	@packaging/licenses/generate.sh
