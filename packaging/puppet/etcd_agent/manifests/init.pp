@@ -68,14 +68,6 @@ class etcd_agent (
     etcd_agent::merge($tables, { $outer => { $inner => $files } })
   }
   $toml = etcd_agent::to_toml(etcd_agent::merge($file_tables, $config))
-  $etcd_table = $config['etcd'] ? {
-    Hash    => $config['etcd'],
-    default => {},
-  }
-  $data_dir = $etcd_table['data_dir'] ? {
-    String[1] => $etcd_table['data_dir'],
-    default   => '/var/lib/etcd/default',
-  }
 
   package { 'etcd-agent':
     ensure => $package_ensure,
@@ -143,11 +135,11 @@ class etcd_agent (
   }
 
   if $discard_empty {
-    # Once the agent manages etcd, its drop-in exists.
+    # Once the agent manages etcd, its drop-in exists. Before, the command itself finds the data directory, of which each
+    # distribution has another.
     exec { 'etcd-agent discard-empty':
       command => ['/usr/bin/etcd-agent', 'discard-empty'],
       creates => '/etc/systemd/system/etcd.service.d/90-etcd-agent.conf',
-      onlyif  => [['/usr/bin/test', '-d', "${data_dir}/member"]],
       timeout => 180,
       require => File['/etc/etcd-agent/config.toml'],
       before  => Service['etcd-agent'],

@@ -39,8 +39,9 @@ describe 'etcd_agent' do
 
     it 'discards an empty etcd before the agent reads the configuration, until the agent manages etcd' do
       is_expected.to contain_exec('etcd-agent discard-empty').with(
+        'command' => ['/usr/bin/etcd-agent', 'discard-empty'],
         'creates' => '/etc/systemd/system/etcd.service.d/90-etcd-agent.conf',
-        'onlyif' => [['/usr/bin/test', '-d', '/var/lib/etcd/default/member']],
+        'onlyif' => nil, # the command knows the data directory
       )
       is_expected.to contain_exec('etcd-agent discard-empty').that_requires('File[/etc/etcd-agent/config.toml]')
       is_expected.to contain_exec('etcd-agent discard-empty').that_comes_before('Service[etcd-agent]')
@@ -108,11 +109,6 @@ describe 'etcd_agent' do
     it 'writes the credentials' do
       is_expected.to contain_file('/etc/etcd-agent/aws-credentials')
         .with('owner' => 'root', 'group' => 'etcd-agent', 'mode' => '0640', 'content' => sensitive('S3'))
-    end
-
-    it 'looks for an empty etcd in the data directory of the configuration' do
-      is_expected.to contain_exec('etcd-agent discard-empty')
-        .with_onlyif([['/usr/bin/test', '-d', '/srv/etcd/member']])
     end
   end
 
