@@ -102,6 +102,7 @@ if [ $# = 0 ]; then
     check "the licenses of the crates are listed" packaging/licenses/check.sh
     check "lintian: the source package" source_package
     [ -z "${LAB_PROGRAM:-}" ] || check "lintian of Debian 13: the source package" newer_lintian "${dsc:-no source package}"
+    check "autopkgtest: debian/tests/control" perl packaging/debian/tests.pl
     check "firewalld: the service" firewalld_service packaging/firewalld/etcd-agent.xml
     check "rpmlint: the spec" run_rpmlint packaging/rpm/etcd-agent.spec
 fi
