@@ -22,7 +22,7 @@ else
         TRIPLE=$(packaging/debian/triple.sh "$arch")
         export TRIPLE
     fi
-    [ "$profile" = dev ] || PATH=$PATH:$(packaging/cargo-tool.sh cargo-auditable 0.7.7)
+    [ "$profile" = dev ] || PATH=$PATH:$(packaging/cargo-tool.sh cargo-auditable)
     binary=$(PROFILE=$profile packaging/build.sh)
 fi
 if [ -n "${BINARY:-}" ] || [ "$profile" = dev ]; then

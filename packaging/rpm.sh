@@ -23,7 +23,7 @@ if [ -n "${SOURCES:-}" ]; then
     set -- -ba "$@"
     packaging/files.sh >"$out/files"
 else
-    [ -n "${BINARY:-}" ] || [ "${PROFILE:-}" = dev ] || PATH=$PATH:$(packaging/cargo-tool.sh cargo-auditable 0.7.7)
+    [ -n "${BINARY:-}" ] || [ "${PROFILE:-}" = dev ] || PATH=$PATH:$(packaging/cargo-tool.sh cargo-auditable)
     program=$(realpath "${BINARY:-$(packaging/build.sh)}")
     set -- -bb "$@" --define "program $program"
     printf '%s\0' README.md CHANGELOG.md LICENSE docs units packaging >"$out/files"

@@ -6,6 +6,8 @@ set -eu
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# Installed once, not in each tree.
+PATH=$PATH:$(packaging/cargo-tool.sh cargo-auditable)
 for tree in "$work/one" "$work/another-directory/two"; do
     mkdir -p "$tree"
     packaging/files.sh | tar -c --null -T - | tar -x -C "$tree"

@@ -6,5 +6,5 @@
 set -eu
 
 cd "$(dirname "$0")/../.."
-PATH=$PATH:$(packaging/cargo-tool.sh cargo-deny 0.20.2)
+PATH=$PATH:$(packaging/cargo-tool.sh cargo-deny)
 cargo deny --locked --workspace check --hide-inclusion-graph "$@"

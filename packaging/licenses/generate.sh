@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 target=${CARGO_TARGET_DIR:-$PWD/target}
 case $target in /*) ;; *) target=$PWD/$target ;; esac
-tools=$(packaging/cargo-tool.sh cargo-about 0.9.3 --features cli)
+tools=$(packaging/cargo-tool.sh cargo-about)
 export PATH="$PATH:$tools"
 made=$target/THIRD-PARTY.txt
 cargo about generate --locked --fail -c packaging/licenses/about.toml -o "$made" packaging/licenses/about.hbs
