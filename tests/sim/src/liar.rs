@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use etcd_agent::model::{
-    AcceptReply, BackupId, Ballot, EnquireAnswer, Epoch, EpochVotes, EtcdSelection, Fact, Genesis,
-    Incarnation, Member, MemberId, MemberList, NodeName, NodeStatus, Origin, Paused, PrepareReply, RaftTerm,
-    Refusal, UnixMs, cluster_id_of,
+    AcceptReply, ActiveState, BackupId, Ballot, ClusterId, DataState, EnquireAnswer, Epoch, EpochVotes,
+    EtcdSelection, Fact, Genesis, Grant, GrantPurpose, Incarnation, Member, MemberId, MemberList, NodeName,
+    NodeStatus, Origin, Paused, PrepareReply, RaftTerm, Refusal, RestartWish, UnixMs, cluster_id_of,
 };
 
 use crate::rng::Rng;
@@ -88,7 +88,7 @@ pub fn status(world: &mut World, host: usize, mut status: NodeStatus) -> NodeSta
         return status;
     };
     for _ in 0..=rng.below(2) {
-        match rng.below(7) {
+        match rng.below(14) {
             0 => status.newest_epoch = later(rng, status.newest_epoch),
             1 | 2 => {
                 if let Some(genesis) = &mut status.genesis {
@@ -109,10 +109,131 @@ pub fn status(world: &mut World, host: usize, mut status: NodeStatus) -> NodeSta
                     genesis.electorate.clone_from(&memories);
                 }
             }
-            _ => orders(rng, &mut status, &names),
+            6 => orders(rng, &mut status, &names),
+            7 | 8 => of_itself(rng, &mut status),
+            9 => etcd(rng, &mut status),
+            10 => others(&mut status, &names),
+            11 => steering(rng, &mut status, &names),
+            12 => identity(rng, &mut status, &memories),
+            _ => troubles(rng, &mut status),
         }
     }
     status
+}
+
+/// Falsifies the state of its unit, its data and its assignment.
+fn of_itself(rng: &mut Rng, status: &mut NodeStatus) {
+    match rng.below(6) {
+        0 => {
+            if let Fact::Known(unit) = &mut status.unit {
+                unit.active = if unit.active == ActiveState::Active {
+                    ActiveState::Inactive
+                } else {
+                    ActiveState::Active
+                };
+                unit.held = rng.chance(50);
+            }
+        }
+        1 => {
+            status.data = Fact::Known(DataState::Present {
+                cluster_id: ClusterId(rng.number()),
+                member_id: MemberId(rng.number()),
+            });
+        }
+        2 => status.data = Fact::Known(DataState::Missing),
+        3 => status.assignment = None,
+        4 => {
+            if let Some(assigned) = &mut status.assignment {
+                assigned.epoch = later(rng, assigned.epoch);
+                assigned.started_once = !assigned.started_once;
+            }
+        }
+        _ => {
+            if let Some(assigned) = &mut status.assignment {
+                assigned.member_id = MemberId(rng.number());
+            }
+        }
+    }
+}
+
+/// Falsifies what its etcd reports.
+fn etcd(rng: &mut Rng, status: &mut NodeStatus) {
+    let Fact::Known(etcd) = &mut status.etcd else {
+        return;
+    };
+    match rng.below(6) {
+        0 => {
+            etcd.leader = Some(etcd.member_id);
+            etcd.term = RaftTerm(etcd.term.0.saturating_add(rng.below(3)));
+        }
+        1 => etcd.leader = None,
+        2 => etcd.term = RaftTerm(u64::MAX),
+        3 => etcd.member_id = MemberId(rng.number()),
+        4 => etcd.is_learner = !etcd.is_learner,
+        _ => {
+            etcd.index = u64::MAX;
+            etcd.applied = rng.below(2) * u64::MAX;
+        }
+    }
+}
+
+/// Claims that it reaches no other node.
+fn others(status: &mut NodeStatus, names: &[NodeName]) {
+    let others = names.iter().filter(|name| **name != status.node);
+    status.silent_agents = others.cloned().collect();
+    status.silent_etcds.clone_from(&status.silent_agents);
+}
+
+/// Forges a grant, or a wish for one.
+fn steering(rng: &mut Rng, status: &mut NodeStatus, names: &[NodeName]) {
+    let term = status.etcd.known().map_or(RaftTerm(1), |etcd| etcd.term);
+    let id = rng.number();
+    let steering = &mut status.steering;
+    match rng.below(6) {
+        0 | 1 => {
+            let purposes = [GrantPurpose::Restart, GrantPurpose::Reboot, GrantPurpose::Defrag];
+            steering.grant = Some(Grant {
+                node: names[rng.index(names.len())].clone(),
+                id,
+                term,
+                purpose: purposes[rng.index(3)],
+            });
+        }
+        2 => steering.grants_over = Some(term),
+        3 => steering.wants_restart = Some(RestartWish::new("a lie".to_owned())),
+        4 => steering.waits_to_stop = true,
+        _ => steering.wants_reboot_lock = true,
+    }
+}
+
+/// Claims to be another node's agent, to be configured in another way, or to have voted.
+fn identity(rng: &mut Rng, status: &mut NodeStatus, memories: &BTreeMap<NodeName, Incarnation>) {
+    match rng.below(5) {
+        0 => {
+            let others: Vec<_> = memories.values().collect();
+            if !others.is_empty() {
+                status.incarnation.clone_from(others[rng.index(others.len())]);
+            }
+        }
+        1 => "forged".clone_into(&mut status.spec_digest),
+        2 => "forged".clone_into(&mut status.electorate_digest),
+        3 => status.store_digest = Some("forged".to_owned()),
+        _ => status.voted = later(rng, status.voted),
+    }
+}
+
+/// Reports trouble that it does not have, or another time.
+fn troubles(rng: &mut Rng, status: &mut NodeStatus) {
+    let trouble = Some("a lie".to_owned());
+    match rng.below(7) {
+        0 => status.tls_trouble = trouble,
+        1 => status.archive_trouble = trouble,
+        2 => status.v2_trouble = trouble,
+        3 => status.etcd_too_old = trouble,
+        4 => status.store_failures = u32::MAX,
+        5 => status.peer_url = Some("http://forged:2380".to_owned()),
+        _ => status.now = UnixMs(rng.number() % (1 << 45)),
+    }
 }
 
 /// The current incarnations of all memories. A genesis that names them makes a founder of each member that it

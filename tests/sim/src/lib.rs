@@ -27,6 +27,6 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 pub use coverage::Coverage;
 pub use driver::{Outcome, run};
 pub use fault::Fault;
-pub use many::{run_many, start, told};
+pub use many::{number_from_env, run_many, start};
 pub use measure::{Load, load};
 pub use schedule::Schedule;

@@ -16,9 +16,9 @@ const STARTS: u64 = 1_000_000;
 const ROUND: u64 = 100_000;
 
 /// A number from the environment: `SEEDS` or `START`.
-pub fn told(name: &str, otherwise: u64) -> u64 {
-    let told = std::env::var(name).ok().and_then(|text| text.parse().ok());
-    told.unwrap_or(otherwise)
+pub fn number_from_env(name: &str, otherwise: u64) -> u64 {
+    let number = std::env::var(name).ok().and_then(|text| text.parse().ok());
+    number.unwrap_or(otherwise)
 }
 
 /// Runs the schedules of `seeds` seeds from `start` on, on all cores. Calls `each` for every one, in any

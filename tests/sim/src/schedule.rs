@@ -35,8 +35,14 @@ pub struct Schedule {
     pub tls: bool,
 }
 
-/// One schedule in this many is long.
-const LONG: u64 = 3;
+/// The kinds of schedules with one subject, apart from those with a liar.
+const SUBJECTS: [fn(u64) -> Schedule; 5] = [
+    Schedule::with_reboots,
+    Schedule::with_upgrades,
+    Schedule::with_little_space,
+    Schedule::with_differences,
+    Schedule::with_moves,
+];
 
 impl Schedule {
     /// A cluster that forms, without faults.
@@ -57,12 +63,17 @@ impl Schedule {
         }
     }
 
-    /// A dense or a long schedule, depending on the seed.
+    /// A schedule whose kind depends on the seed: of twelve, six are dense, four are long, one has a liar, and one has
+    /// another subject.
     pub fn of(seed: u64) -> Self {
-        if seed.is_multiple_of(LONG) {
-            Self::long(seed)
-        } else {
-            Self::random(seed)
+        match seed % 12 {
+            0 | 3 | 6 | 9 => Self::long(seed),
+            1 => Self::with_a_liar(seed),
+            7 => {
+                let subject = usize::try_from(seed / 12).unwrap_or(0) % SUBJECTS.len();
+                SUBJECTS[subject](seed)
+            }
+            _ => Self::random(seed),
         }
     }
 

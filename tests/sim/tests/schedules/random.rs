@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use etcd_agent_sim::{Coverage, Schedule, run, run_many, start, told};
+use etcd_agent_sim::{Coverage, Schedule, number_from_env, run, run_many, start};
 
 /// These take a minute or two. `make sim` runs more.
 const SCHEDULES: u64 = 15_000;
@@ -64,7 +64,10 @@ fn regressions_stay_fixed() {
 #[test]
 fn no_random_schedule_breaks_a_rule() {
     let first = start().expect("the sources, from which the first seed is computed");
-    let (schedules, start) = (told("SEEDS", SCHEDULES), told("START", first));
+    let (schedules, start) = (
+        number_from_env("SEEDS", SCHEDULES),
+        number_from_env("START", first),
+    );
     println!("{schedules} schedules from seed {start} on (again: SEEDS={schedules} START={start})");
     let violations = Mutex::new(BTreeMap::new());
     let coverage = Mutex::new(Coverage::default());
