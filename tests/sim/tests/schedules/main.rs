@@ -7,6 +7,7 @@ mod by_hand;
 mod by_seed;
 mod checks;
 mod coverage;
+mod deaths;
 mod differs;
 mod electorate;
 mod founder;
