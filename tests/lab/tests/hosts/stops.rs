@@ -1,9 +1,16 @@
 //! Whether a node may be stopped now, as drains and package hooks ask it. Called by a test that has three
 //! hosts.
 
-use crate::common::{SOON, agent, wait_reason};
+use std::time::Duration;
+
+use crate::common::{SOON, agent, others, status, wait_reason};
+use crate::down_times::now;
 use etcd_agent_lab::{Host, Lab, wait_until};
 use serde_json::Value;
+
+/// The longest shutdown of a host: logind waits for the agent for 5 s at most (`InhibitDelayMaxSec=`), and a stop of etcd
+/// that waited for leave would take 20 s more.
+const PROMPT: Duration = Duration::from_secs(15);
 
 /// Each answer is from fresh looks: right after a member or a host is gone, no answer is a yes.
 pub(crate) fn a_node_may_be_stopped_only_while_the_others_are_whole(lab: &Lab) {
@@ -53,7 +60,8 @@ pub(crate) fn an_operators_stop_lasts(lab: &Lab) {
     accepts(lab.host(1).unwrap(), "n3");
 }
 
-/// The raft leader has moved before its host stops etcd, and the shutdown does not wait longer than that.
+/// The raft leader has moved before its host stops etcd, and the shutdown does not wait longer than that: also not if no
+/// other member can lead.
 pub(crate) fn the_leader_moves_before_its_host_shuts_down(lab: &Lab) {
     let leader = lab.raft_leader().unwrap();
     let locks = leader
@@ -61,9 +69,7 @@ pub(crate) fn the_leader_moves_before_its_host_shuts_down(lab: &Lab) {
         .unwrap();
     let locks = locks.ok().unwrap().stdout;
     assert!(locks.contains("Move the raft leader to another host"), "{locks}");
-    leader.power_off().unwrap();
-    let told = |unit: &str| leader.journalctl(&["-u", unit, "-n", "100"]).unwrap();
-    let (agents, etcds) = (told("etcd-agent"), told("etcd"));
+    let [agents, etcds] = shuts_down_promptly(lab, leader);
     assert!(
         agents.contains("another member leads: the host may shut down"),
         "{agents}"
@@ -72,6 +78,43 @@ pub(crate) fn the_leader_moves_before_its_host_shuts_down(lab: &Lab) {
     assert!(etcds.contains(follows), "etcd stopped as the leader:\n{etcds}");
     leader.boot().unwrap();
     lab.wait_healthy(3, SOON).unwrap();
+
+    let leader = lab.raft_leader().unwrap();
+    wait_until("the agent to know that its etcd leads", SOON, || {
+        let etcd = &status(leader)?["node"]["etcd"]["value"];
+        Ok(!etcd["leader"].is_null() && etcd["leader"] == etcd["member_id"])
+    })
+    .unwrap();
+    let followers = others(lab, leader);
+    for follower in &followers {
+        // Not by a stop, which waits for its turn.
+        follower
+            .sh("systemctl kill -s KILL etcd; systemctl stop --no-block etcd")
+            .unwrap()
+            .ok()
+            .unwrap();
+    }
+    shuts_down_promptly(lab, leader);
+    leader.boot().unwrap();
+    for follower in followers {
+        follower.systemctl(&["start", "etcd"]).unwrap().ok().unwrap();
+    }
+    lab.wait_healthy(3, SOON).unwrap();
+}
+
+/// Shuts a host down. Returns what its agent and its etcd have logged meanwhile.
+fn shuts_down_promptly(lab: &Lab, host: &Host) -> [String; 2] {
+    let since = now(lab);
+    let took = host.power_off().unwrap();
+    eprintln!("{} has shut down in {took:?}", host.name());
+    let told = |unit: &str| host.journalctl(&["-u", unit, "--since", &since]).unwrap();
+    let [agents, etcds] = ["etcd-agent", "etcd"].map(told);
+    assert!(took < PROMPT, "{took:?}:\n{agents}\n{etcds}");
+    // As a stop does that may be held back.
+    for waits in ["waits for leave", "without leave"] {
+        assert!(!etcds.contains(waits), "{etcds}");
+    }
+    [agents, etcds]
 }
 
 /// Waits until the answer is yes. After a fault was repaired, agents and etcd reach each other a moment
