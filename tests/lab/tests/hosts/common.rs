@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use etcd_agent_lab::{ETCD_DEFAULT, Host, Lab, Output, S3Server, built_deb, wait_for, wait_until};
+use etcd_agent_lab::{ETCD_DEFAULT, Host, Lab, Output, S3Server, Written, built_deb, wait_for, wait_until};
 use serde_json::Value;
 
 /// The timeout for events that take a few seconds on an idle machine.
@@ -18,6 +18,10 @@ pub(crate) const GUIDE: &str = include_str!("../../../../docs/getting-started.md
 
 /// How long a healthy cluster may have no leader on a busy machine.
 const ELECTION: Duration = Duration::from_secs(30);
+
+/// The longest time without an acknowledged write while etcds are restarted one at a time. On a busy machine an election
+/// fits into it, but not the timeouts of several.
+const GAP: Duration = Duration::from_secs(5);
 
 /// etcd's data directory in the lab.
 pub(crate) const DATA: &str = "/var/lib/etcd/default";
@@ -168,6 +172,14 @@ pub(crate) fn put_megabytes(host: &Host, count: u32, key: &str) {
         .unwrap()
         .ok()
         .unwrap();
+}
+
+/// Every acknowledged write is there, and the longest gap between two of them is small.
+pub(crate) fn all_written(lab: &Lab, written: &Written) {
+    written.verify_all(lab).unwrap();
+    let gap = written.longest_gap;
+    eprintln!("{} writes, longest gap {gap:?}", written.acknowledged);
+    assert!(gap < GAP, "no write was acknowledged for {gap:?}");
 }
 
 /// The value from a linearizable read through this host.

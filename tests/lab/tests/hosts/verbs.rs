@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::common::{
-    DATA, SOON, agent, assert_value, backup_now, deb, etcd_pid, etcd_pids, follower, formed, holds_for,
-    increment_now, listed, member_ids, others, put, revision, status, wait_status,
+    DATA, SOON, agent, all_written, assert_value, backup_now, deb, etcd_pid, etcd_pids, follower, formed,
+    holds_for, increment_now, listed, member_ids, others, put, revision, status, wait_status,
 };
 use crate::reboots::hosts_reboot_one_at_a_time;
 use crate::stops::{
@@ -158,11 +158,7 @@ fn s45_a_rolling_restart_under_load_loses_nothing_and_the_leader_moves_where_it_
         assert_eq!(size.as_deref(), Some("2097152"), "{}", host.name());
     }
     let written = load.stop().unwrap();
-    written.verify_all(&lab).unwrap();
-    eprintln!(
-        "{} writes, longest gap {:?}",
-        written.acknowledged, written.longest_gap
-    );
+    all_written(&lab, &written);
 
     // The events show the decisions afterwards.
     let mut restarts = 0;
