@@ -22,6 +22,32 @@ while read -r decision; do
 done
 "#;
 
+/// Waits for a decision of the agent on its host, from a cursor on.
+const WAITS: &str = r#"
+while read -r decision; do
+    [ "$decision" = "$2" ] && exit 0
+done < <(exec journalctl --follow --no-tail --after-cursor="$1" --output=cat \
+    --output-fields=ETCD_AGENT_DECISION _SYSTEMD_UNIT=etcd-agent.service 2>/dev/null)
+exit 1
+"#;
+
+/// The end of a host's journal.
+pub(crate) fn cursor(host: &Host) -> String {
+    let last = host
+        .sh("journalctl --lines=1 --output=export | sed -n 's/^__CURSOR=//p'")
+        .unwrap()
+        .ok()
+        .unwrap();
+    last.text().to_owned()
+}
+
+/// Waits until the agent of a host has logged this decision after the cursor. At that time the agent has carried it out
+/// completely, partly or not at all.
+pub(crate) fn wait_decision(host: &Host, cursor: &str, decision: &str) {
+    let argv = ["bash", "-c", WAITS, "bash", cursor, decision];
+    host.exec_for(SOON, &argv).unwrap().ok().unwrap();
+}
+
 /// Killers on all hosts of a lab.
 pub(crate) struct Killers<'l> {
     lab: &'l Lab,
@@ -32,22 +58,9 @@ impl<'l> Killers<'l> {
     /// Begins to kill. Each use in a lab needs a name of its own.
     pub(crate) fn on(lab: &'l Lab, unit: &'static str) -> Self {
         for host in lab.hosts() {
-            let last = host
-                .sh("journalctl --lines=1 --output=export | sed -n 's/^__CURSOR=//p'")
-                .unwrap()
-                .ok()
-                .unwrap();
+            let last = cursor(host);
             let name = format!("--unit={unit}");
-            let argv = [
-                "systemd-run",
-                "--quiet",
-                &name,
-                "sh",
-                "-c",
-                KILLER,
-                "sh",
-                last.text(),
-            ];
+            let argv = ["systemd-run", "--quiet", &name, "sh", "-c", KILLER, "sh", &last];
             host.exec(&argv).unwrap().ok().unwrap();
         }
         Self { lab, unit }
