@@ -1,20 +1,21 @@
 //! An etcd that a package or a person replaces on all hosts at once: what restarts it is held to one member at
 //! a time.
 
-use crate::common::{SOON, all_run, deb, etcd_pids};
+use crate::common::{SOON, all_run, all_written, deb, etcd_pids};
 use crate::down_times::{now, one_at_a_time};
 use etcd_agent_lab::Lab;
 
-/// Packs the installed package of etcd again, as a newer one.
+/// Packs the installed package of etcd again, with the binary of 3.5.35 and that version.
 const REPACK: &str = r#"set -e
 cd /root && rm -rf package && mkdir -p package/DEBIAN
 dpkg -L etcd-server | while read -r path; do
     if [ -f "$path" ]; then cp --parents "$path" package; fi
 done
+cp /opt/etcd-v3.5.35/etcd package/usr/bin/etcd
 for script in conffiles postinst postrm preinst prerm; do
     if [ -f "/var/lib/dpkg/info/etcd-server.$script" ]; then cp "/var/lib/dpkg/info/etcd-server.$script" "package/DEBIAN/$script"; fi
 done
-dpkg-query -s etcd-server | sed -e '/^Status:/d' -e '/^Conffiles:/,/^[^ ]/{/^Conffiles:/d;/^ /d}'     -e 's/^Version: .*/&+newer/' > package/DEBIAN/control
+dpkg-query -s etcd-server | sed -e '/^Status:/d' -e '/^Conffiles:/,/^[^ ]/{/^Conffiles:/d;/^ /d}'     -e 's/^Version: .*/Version: 3.5.35-1/' > package/DEBIAN/control
 dpkg-deb -Zgzip -z1 --root-owner-group -b package etcd-server.deb
 "#;
 
@@ -31,7 +32,7 @@ fn s51_a_package_upgraded_on_all_hosts_at_once_takes_one_member_at_a_time() {
     newer_packages_are_installed(&lab);
     a_binary_replaced_on_all_hosts_at_once_is_rolled_out(&lab);
     load.wait_for(100, SOON).unwrap();
-    load.stop().unwrap().verify_all(&lab).unwrap();
+    all_written(&lab, &load.stop().unwrap());
     lab.passed();
 }
 
@@ -39,10 +40,10 @@ fn newer_packages_are_installed(lab: &Lab) {
     lab.each(|host| host.sh(REPACK)?.ok().map(drop)).unwrap();
     let before = etcd_pids(lab.hosts());
     let since = now(lab);
-    let install =
-        "DEBIAN_FRONTEND=noninteractive apt-get install --yes --allow-downgrades /root/etcd-server.deb";
+    let install = "DEBIAN_FRONTEND=noninteractive apt-get install --yes /root/etcd-server.deb";
     lab.each(|host| host.sh(install)?.ok().map(drop)).unwrap();
     lab.wait_healthy(3, SOON).unwrap();
+    all_run(lab, "3.5.35");
     let after = etcd_pids(lab.hosts());
     assert!(
         after.iter().all(|(node, pid)| before.get(node) != Some(pid)),
@@ -51,12 +52,12 @@ fn newer_packages_are_installed(lab: &Lab) {
     each_once(lab, &since);
 }
 
-/// Another binary on all hosts in the same second, and nobody restarts etcd: the agents do.
+/// The binary of the next minor on all hosts in the same second, and nobody restarts etcd: the agents do.
 fn a_binary_replaced_on_all_hosts_at_once_is_rolled_out(lab: &Lab) {
     let since = now(lab);
-    let replace = "cp /opt/etcd-v3.5.35/etcd /usr/bin/etcd.new && mv /usr/bin/etcd.new /usr/bin/etcd";
+    let replace = "cp /opt/etcd-v3.6.16/etcd /usr/bin/etcd.new && mv /usr/bin/etcd.new /usr/bin/etcd";
     lab.each(|host| host.sh(replace)?.ok().map(drop)).unwrap();
-    all_run(lab, "3.5.35");
+    all_run(lab, "3.6.16");
     lab.wait_healthy(3, SOON).unwrap();
     each_once(lab, &since);
 }
