@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// `root`, one user with full access for each certificate, and `alice`, who may read below `k/` with a
 /// password.
-fn turn_on(lab: &Lab) {
+pub(crate) fn turn_on(lab: &Lab) {
     let mut users = vec!["root", "outside"];
     users.extend(lab.hosts().iter().map(Host::name));
     for user in users {

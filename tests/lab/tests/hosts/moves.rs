@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::common::{SOON, agent, archived, assert_value, backups, etcd_pids, etcdctl_v2, revision, status};
+use crate::version_table::MOVES;
 use etcd_agent_lab::{Host, Lab, Output, wait_until};
 use serde_json::Value;
 
@@ -27,11 +28,13 @@ fn content(lab: &Lab) -> Vec<Value> {
         json(&["get", "k/", "--prefix", "--rev", "8"]),
         json(&["lease", "list"]),
         json(&["user", "list"]),
+        json(&["user", "get", "alice"]),
         json(&["role", "get", "reader"]),
+        json(&["role", "list"]),
     ]
 }
 
-/// Some history, a lease, a user and a role.
+/// Some history, a lease, users and roles; authentication is on.
 fn fill(lab: &Lab) -> String {
     for number in 0..5 {
         for value in ["a", "b", "c"] {
@@ -42,15 +45,41 @@ fn fill(lab: &Lab) -> String {
     let granted = etcdctl(lab, &["lease", "grant", "7200"]).text().to_owned();
     let lease = granted.split_whitespace().nth(1).unwrap().to_owned();
     etcdctl(lab, &["put", "--lease", &lease, "leased", "x"]);
-    for args in [
-        ["role", "add", "reader"].as_slice(),
-        &["role", "grant-permission", "reader", "read", "k/"],
-        &["user", "add", "alice:wonder"],
-        &["user", "grant-role", "alice", "reader"],
-    ] {
-        etcdctl(lab, args);
-    }
+    crate::auth::turn_on(lab);
     lease
+}
+
+/// Authentication is on, and the users have their passwords and roles.
+fn users_are_checked(lab: &Lab) {
+    let by = |user: &str, args: &[&str]| {
+        let user = format!("--user={user}");
+        let argv = [args, &[user.as_str()]].concat();
+        lab.etcdctl(&[lab.host(1).unwrap()], &argv).unwrap()
+    };
+    let read = by("alice:wonder", &["get", "k/0", "--print-value-only"]);
+    assert_eq!(read.ok().unwrap().text(), "c");
+    let denied = by("alice:wonder", &["put", "k/0", "d"]);
+    assert!(denied.stderr.contains("permission denied"), "{}", denied.stderr);
+    let wrong = by("alice:wrong", &["get", "k/0"]);
+    assert!(wrong.stderr.contains("authentication failed"), "{}", wrong.stderr);
+}
+
+/// In quarantine etcd 3.4 and 3.5 would let anybody administer users.
+pub(crate) fn with_users_no_move_begins(lab: &Lab, n1: &Host, running: &str, to: &str) {
+    let (pids, opened) = (etcd_pids(lab.hosts()), epoch(n1));
+    for last in ["--yes", "--dry-run"] {
+        let refused = agent(n1, &["move", "--to", to, last]);
+        assert_eq!(refused.code, 4, "{last}: {}{}", refused.stdout, refused.stderr);
+        let expected = format!("authentication is on, and etcd {running} on n");
+        assert!(
+            refused.stderr.contains(&expected) && refused.stderr.contains("upgrade it to 3.6 first"),
+            "{last}: {}",
+            refused.stderr
+        );
+    }
+    assert_eq!(etcd_pids(lab.hosts()), pids, "nothing was restarted");
+    assert_eq!(epoch(n1), opened);
+    assert!(!in_quarantine(n1).unwrap());
 }
 
 fn all_run(lab: &Lab, version: &str) {
@@ -92,6 +121,7 @@ fn s09_a_cluster_moves_between_any_two_versions_with_all_of_its_data() {
     lab.wait_healthy(3, SOON).unwrap();
     let n1 = lab.host(1).unwrap();
     let lease = fill(&lab);
+    users_are_checked(&lab);
     refused_orders_change_nothing(&lab, n1);
     a_move_that_is_cancelled_changes_nothing(&lab, n1);
 
@@ -99,7 +129,9 @@ fn s09_a_cluster_moves_between_any_two_versions_with_all_of_its_data() {
     load.wait_for(50, SOON).unwrap();
     let before = content(&lab);
     let at = revision(&lab, n1);
-    let said = agent(n1, &["move", "--to", "3.4.23", "--yes", "--timeout", "150s"])
+    let [(newest, oldest), back] = MOVES;
+    assert_eq!(back, (oldest, newest));
+    let said = agent(n1, &["move", "--to", oldest, "--yes", "--timeout", "150s"])
         .ok()
         .unwrap();
     assert!(
@@ -108,7 +140,7 @@ fn s09_a_cluster_moves_between_any_two_versions_with_all_of_its_data() {
         said.stdout
     );
     assert!(said.stderr.contains("the way back"), "{}", said.stderr);
-    all_run(&lab, "3.4.23");
+    all_run(&lab, oldest);
     load.wait_for(50, SOON).unwrap();
     let written = load.stop().unwrap();
     written.verify_all(&lab).unwrap();
@@ -139,6 +171,10 @@ fn s09_a_cluster_moves_between_any_two_versions_with_all_of_its_data() {
     let again: Value = serde_json::from_str(&again.stdout).unwrap();
     assert_eq!(again["changed"], false);
 
+    users_are_checked(&lab);
+    with_users_no_move_begins(&lab, n1, oldest, newest);
+    users_are_checked(&lab);
+    etcdctl(&lab, &["auth", "disable"]);
     keys_of_the_v2_api_are_not_lost(&lab, n1);
     a_quarantine_that_nospace_has_lifted_opens_no_epoch(&lab, n1);
     the_next_run_finishes_it_after_any_kill(&lab, n1);
