@@ -241,7 +241,10 @@ fn a_local_user_forges_signals_and_holds_the_gate(lab: &Lab, host: &Host) {
     );
     start_as_nobody(host, "hold", &["perl", "-e", &hold]);
     wait_logged(host, "may ask the gate");
+    let restarted = Instant::now();
     restart(host, "etcd");
+    let took = restarted.elapsed();
+    assert!(took < Duration::from_secs(5), "the restart took {took:?}");
     let pid = etcd_pid(host);
     assert_ne!(Some(&pid), pids.get(host.name()));
     let said = host.journal("etcd").unwrap();
