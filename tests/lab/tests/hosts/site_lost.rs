@@ -92,6 +92,15 @@ fn serves(lab: &Lab, host: &Host, keys: &[(&str, &str)], epoch: u64) {
     assert_eq!(status(host).unwrap()["node"]["assignment"]["epoch"], epoch);
 }
 
+/// A command on this host is refused with these words.
+fn is_refused(host: &Host, args: &[&str], said: &[&str]) {
+    let refused = agent(host, args);
+    assert_eq!(refused.code, 1, "{}{}", refused.stdout, refused.stderr);
+    for part in said {
+        assert!(refused.stderr.contains(part), "{}", refused.stderr);
+    }
+}
+
 /// First onto hosts with other names, then onto fresh ones with the same names; each time with data that only
 /// increments hold.
 #[test]
@@ -118,34 +127,31 @@ fn c15_s61_a_lost_site_comes_back_on_hosts_with_other_names_and_with_the_same() 
         let text = wait_reason(host, "other-electorate");
         assert!(text.contains("belongs to n1, n2 and n3"), "{text}");
     }
+    let without = ["restore", "latest", "--yes", "--timeout", "2m"];
     let missing = [
         "`--without n1 --without n2 --without n3`",
         "`--replace-electorate prod`",
     ];
-    for (args, said) in [
-        (
-            ["restore", "latest", "--yes", "--timeout", "2m"].as_slice(),
-            missing.as_slice(),
-        ),
-        (
-            &["restore", "latest", "--yes", "--replace-electorate", "other"],
-            &["says other, and this is cluster prod"],
-        ),
-    ] {
-        let refused = agent(n4, args);
-        assert_eq!(refused.code, 1, "{}{}", refused.stdout, refused.stderr);
-        for part in said {
-            assert!(refused.stderr.contains(part), "{}", refused.stderr);
-        }
-    }
-    // The running cluster itself may store another increment meanwhile.
-    let mut keys = lab.s3().keys().unwrap();
-    keys.retain(|key| stored.contains(key) || !key.contains("/increments/"));
-    assert_eq!(keys, stored, "strangers have written into the store");
+    is_refused(n4, &without, &missing);
+    is_refused(
+        n4,
+        &["restore", "latest", "--yes", "--replace-electorate", "other"],
+        &["says other, and this is cluster prod"],
+    );
+    let nothing_is_written = || {
+        // The running cluster itself may store another increment meanwhile.
+        let mut keys = lab.s3().keys().unwrap();
+        keys.retain(|key| stored.contains(key) || !key.contains("/increments/"));
+        assert_eq!(keys, stored, "strangers have written into the store");
+    };
+    nothing_is_written();
     assert_eq!(member_ids(&lab, n1).unwrap(), members);
     assert_eq!(etcd_pids(olds), pids);
 
     on(&lab, &old, Host::kill);
+    // Nobody there can say whether the old cluster is lost, so a person still has to.
+    is_refused(n4, &without, &missing);
+    nothing_is_written();
     let other_names = ["restore", "latest", "--yes", "--replace-electorate", "prod"];
     restore_lost(&lab, n4, &other_names, "other names");
     lab.wait_healthy(3, SOON).unwrap();
