@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    KeyUsagePurpose, date_time_ymd,
 };
 
 use crate::host::Host;
@@ -71,6 +71,15 @@ impl Authority {
 
     /// A certificate for servers and clients alike, valid for these DNS names and addresses.
     pub fn issue(&self, common_name: &str, names: &[String]) -> Result<Pair> {
+        self.issue_with(common_name, names, |_| ())
+    }
+
+    fn issue_with(
+        &self,
+        common_name: &str,
+        names: &[String],
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> Result<Pair> {
         let mut params = CertificateParams::new(names)?;
         params.distinguished_name.push(DnType::CommonName, common_name);
         params.use_authority_key_identifier_extension = true;
@@ -82,6 +91,7 @@ impl Authority {
             ExtendedKeyUsagePurpose::ServerAuth,
             ExtendedKeyUsagePurpose::ClientAuth,
         ];
+        change(&mut params);
         let issuer = Issuer::new(root_params(&self.name)?, KeyPair::from_pem(&self.pair.key)?);
         let key = KeyPair::generate()?;
         Ok(Pair {
@@ -92,8 +102,15 @@ impl Authority {
 
     /// A certificate with the right names for this host.
     pub fn issue_for(&self, host: &Host) -> Result<Pair> {
-        let names = [host.name(), "localhost", "127.0.0.1", &host.address().to_string()].map(str::to_owned);
-        self.issue(host.name(), &names)
+        self.issue(host.name(), &names_of(host))
+    }
+
+    /// The same, but it has expired.
+    pub fn issue_expired_for(&self, host: &Host) -> Result<Pair> {
+        self.issue_with(host.name(), &names_of(host), |params| {
+            params.not_before = date_time_ymd(2020, 1, 1);
+            params.not_after = date_time_ymd(2021, 1, 1);
+        })
     }
 
     /// Installs a pair and this authority's certificate as `<dir>/{ca.crt,node.crt,node.key}` for a service
@@ -118,6 +135,11 @@ impl Authority {
         self.install(host, &self.issue_for(host)?, "/etc/etcd-agent/tls", "etcd-agent")?;
         self.install(host, &self.issue_for(host)?, "/etc/etcd/tls", "etcd")
     }
+}
+
+/// The names and addresses under which others connect to this host.
+fn names_of(host: &Host) -> [String; 4] {
+    [host.name(), "localhost", "127.0.0.1", &host.address().to_string()].map(str::to_owned)
 }
 
 /// The same parameters each time, so that the certificate on disk and an issuer made from its key agree.

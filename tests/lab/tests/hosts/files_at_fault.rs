@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use crate::common::{SOON, agent, etcd_pid, etcd_pids, holds_for, kill_etcd, reason_now, status};
+use crate::common::{
+    SOON, agent, archived, etcd_pid, etcd_pids, holds_for, kill_etcd, member_ids, others, reason_now, status,
+};
 use etcd_agent_lab::{Host, Lab, wait_until};
 
 /// The tables of the files, in a file of their own.
@@ -78,6 +80,8 @@ pub(crate) fn a_member_is_not_restarted_into_files_that_do_not_work(lab: &Lab, t
     .unwrap();
     lab.wait_healthy(3, SOON).unwrap();
 
+    an_expired_certificate_is_named(lab, n1);
+
     // Another path. A crash brings etcd back with the files of before.
     let before = etcd_pids(lab.hosts());
     let moved = tables.replace(&format!("{DIR}/node.key"), &format!("{DIR}/next.key"));
@@ -115,6 +119,49 @@ pub(crate) fn a_member_is_not_restarted_into_files_that_do_not_work(lab: &Lab, t
     lab.wait_healthy(3, SOON).unwrap();
     wait_good(n1);
     nobody_has_leave_to_stop_it(lab);
+}
+
+/// C11: an etcd that starts with an expired certificate runs, and no other member talks to it. Once the files are
+/// good it comes back by itself.
+fn an_expired_certificate_is_named(lab: &Lab, victim: &Host) {
+    let others = others(lab, victim);
+    let other = *others.first().unwrap();
+    let (members, kept) = (member_ids(lab, other).unwrap(), archived(victim));
+    let pids = etcd_pids(others.iter().copied());
+    let authority = lab.ca().unwrap();
+    let expired = authority.issue_expired_for(victim).unwrap();
+    authority.install(victim, &expired, DIR, "etcd").unwrap();
+    wait_found(victim, "node.crt", "has expired");
+    let crashed = kill_etcd(victim);
+    wait_until("etcd to run with the expired certificate", SOON, || {
+        let pid = victim.main_pid("etcd")?;
+        Ok(pid.is_some_and(|pid| pid != crashed))
+    })
+    .unwrap();
+    wait_until("the other members to lose it", SOON, || {
+        let health = ["endpoint", "health", "--command-timeout=3s"];
+        Ok(!lab.etcdctl(&[victim], &health)?.success())
+    })
+    .unwrap();
+    holds_for(
+        "the member and its data stay, and the cause is named",
+        Duration::from_secs(10),
+        || {
+            let named = reason_now(victim, "tls-files-unusable").unwrap();
+            named.is_some_and(|text| text.contains("has expired"))
+                && member_ids(lab, other).unwrap() == members
+                && archived(victim) == kept
+        },
+    );
+    sh(
+        victim,
+        &format!("cp -a /root/tls/node.crt /root/tls/node.key {DIR}/"),
+    );
+    lab.wait_healthy(3, SOON).unwrap();
+    wait_good(victim);
+    assert_eq!(member_ids(lab, other).unwrap(), members, "the same members");
+    assert_eq!(archived(victim), kept, "nothing is moved");
+    assert_eq!(etcd_pids(others), pids, "the others were not restarted");
 }
 
 /// Asked here or on another node, the answer is no, and the reboot lock is not granted. A package that restarts etcd waits
