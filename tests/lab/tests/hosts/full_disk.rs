@@ -1,12 +1,13 @@
-//! The disk of a host is full, on each etcd, with the store behind a bad network: S34.
+//! The disk of a host is full (S34), or was mounted read-only (C11), on each etcd, with the store behind a bad
+//! network.
 
 use std::time::Duration;
 
 use crate::common::{
-    SOON, agent, assert_value, backup_now, backups, etcd_pid, etcd_pids, follower, holds_for, member_ids,
-    others, put, put_megabytes, status, wait_reason, wait_stored, with_bad_store,
+    SOON, agent, assert_value, backup_now, backups, etcd_pid, etcd_pids, follower, holds_for, kill_etcd,
+    member_ids, others, put, put_megabytes, status, wait_reason, wait_stored, with_bad_store,
 };
-use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, PATIENCE, S3Server, wait_until};
+use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, Load, PATIENCE, S3Server, wait_until};
 
 /// A cluster whose hosts have a separate, small disk for this directory.
 fn formed_on_small_disks(name: &str, dir: &str, etcd: &str, server: S3Server) -> Lab {
@@ -31,6 +32,48 @@ fn fill(host: &Host, dir: &str) {
     assert_eq!(left.text().trim(), "0", "{dir} on {}", host.name());
 }
 
+/// A host whose etcd does not stay up is still a member, and its data stay in place. Long enough for several
+/// starts.
+fn stays_a_member(lab: &Lab, victim: &Host) {
+    let other = *others(lab, victim).first().unwrap();
+    let before = member_ids(lab, other).unwrap();
+    holds_for("the member and its data stay", Duration::from_secs(15), || {
+        let there = victim
+            .sh("test -d /var/lib/etcd/default/member && ! ls -d /var/lib/etcd/etcd-agent-archive/*")
+            .unwrap();
+        let members = member_ids(lab, other).map_or(true, |now| now == before);
+        there.success() && members
+    });
+}
+
+/// The file system was mounted read-only while etcd was down. etcd ends after each start until it can write
+/// again.
+fn on_a_read_only_file_system(lab: &Lab, victim: &Host, load: &Load) {
+    // Only the agent starts a killed etcd.
+    let dropin = "/etc/systemd/system/etcd.service.d/50-once.conf";
+    victim
+        .write_file(dropin, "[Service]\nRestart=no\n", "0644", "root:root")
+        .unwrap();
+    victim.systemctl(&["daemon-reload"]).unwrap().ok().unwrap();
+    agent(victim, &["pause"]).ok().unwrap();
+    wait_reason(victim, "paused");
+    kill_etcd(victim);
+    wait_until("the read-only mount", SOON, || {
+        victim.sh("mount -o remount,ro /var/lib/etcd")?.ok()?;
+        Ok(true)
+    })
+    .unwrap();
+    agent(victim, &["resume"]).ok().unwrap();
+    let text = wait_reason(victim, "disk-read-only");
+    assert!(text.contains("read-only file system"), "{text}");
+    load.wait_for(100, SOON).unwrap();
+    stays_a_member(lab, victim);
+    let remount = "mount -o remount,rw /var/lib/etcd";
+    victim.sh(remount).unwrap().ok().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    load.wait_for(100, SOON).unwrap();
+}
+
 /// A member that cannot write ends, and ends again after each start. That is not a loss of data: it stays a
 /// member, its directory stays in place, and with free space it continues with its identity.
 fn etcd_without_room(name: &str, version: &str) {
@@ -51,13 +94,7 @@ fn etcd_without_room(name: &str, version: &str) {
     .unwrap();
     wait_reason(victim, "no-space");
     load.wait_for(100, SOON).unwrap();
-    holds_for("the member and its data stay", Duration::from_secs(15), || {
-        let there = victim
-            .sh("test -d /var/lib/etcd/default/member && ! ls -d /var/lib/etcd/etcd-agent-archive/*")
-            .unwrap();
-        let members = member_ids(&lab, others[0]).map_or(true, |now| now == before);
-        there.success() && members
-    });
+    stays_a_member(&lab, victim);
     assert_eq!(
         victim.unit_property("etcd-agent", "ActiveState").unwrap(),
         "active"
@@ -66,6 +103,7 @@ fn etcd_without_room(name: &str, version: &str) {
     victim.sh("rm /var/lib/etcd/filler").unwrap().ok().unwrap();
     lab.wait_healthy(3, SOON).unwrap();
     load.wait_for(100, SOON).unwrap();
+    on_a_read_only_file_system(&lab, victim, &load);
     load.stop().unwrap().verify_all(&lab).unwrap();
     assert_eq!(
         member_ids(&lab, victim).unwrap(),
