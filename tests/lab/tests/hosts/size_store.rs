@@ -4,9 +4,10 @@
 use std::fs;
 
 use crate::common::{
-    SOON, agent, clusters_ever, deb, etcd_environ, etcd_pids, listed, member_ids, status, wait_status,
+    SOON, agent, clusters_ever, deb, etcd_environ, etcd_pids, listed, logged, member_ids, status,
+    wait_reason, wait_status,
 };
-use etcd_agent_lab::{Host, Lab, wait_until};
+use etcd_agent_lab::{Host, Lab, Load, wait_until};
 use serde_json::Value;
 
 /// Five nodes whose configuration has no size.
@@ -31,8 +32,49 @@ fn spec(host: &Host) -> String {
     agent(host, &["spec", "get"]).ok().unwrap().stdout
 }
 
+/// F3: somebody writes a smaller size into the bucket. No member is removed for it, and no etcd is stopped.
+fn a_smaller_size_in_the_store_alone_is_not_followed(lab: &Lab, load: &Load) {
+    let [n1, n5] = [1, 5].map(|number| lab.host(number).unwrap());
+    let (members, pids) = (member_ids(lab, n1).unwrap(), etcd_pids(lab.hosts()));
+    let keys = lab.s3().keys().unwrap();
+    let key = keys
+        .iter()
+        .find(|key| key.ends_with("/control/etcd-cluster-spec"));
+    let (forged, object) = (r#"{"memberCount":1}"#, lab.s3().curl(key.unwrap()));
+    let put = format!("printf '%s' '{forged}' >/root/forged.json; {object} -T /root/forged.json");
+    n5.sh(&put).unwrap().ok().unwrap();
+    assert_eq!(lab.s3().read(key.unwrap()).unwrap(), forged);
+    // An agent reads the store when it starts.
+    lab.start_agents().unwrap();
+    let told = "the store asks for 1 members, and the size stays 5: nobody has ordered fewer members";
+    for host in lab.hosts() {
+        let text = wait_reason(host, "size-unconfirmed");
+        assert!(text.contains(told), "{text}");
+        let plan = agent(host, &["plan"]).ok().unwrap().stdout;
+        assert!(plan.contains("size-unconfirmed"), "{plan}");
+    }
+    load.wait_for(200, SOON).unwrap();
+    for host in lab.hosts() {
+        assert_eq!(status(host).unwrap()["size"], 5, "{}", host.name());
+        // Logged when the reasons change, and with what the coordinator does, but not at each look.
+        let lines = logged(host, told);
+        assert!((1..=8).contains(&lines), "{}: {lines}", host.name());
+    }
+    assert_eq!(member_ids(lab, n1).unwrap(), members);
+    assert_eq!(etcd_pids(lab.hosts()), pids);
+
+    let said = agent(n1, &["spec", "set", "size=5"]).ok().unwrap();
+    assert!(said.stdout.contains("5 voters are wanted"), "{}", said.stdout);
+    assert!(
+        lab.s3()
+            .read(key.unwrap())
+            .unwrap()
+            .contains(r#""memberCount":5"#)
+    );
+}
+
 #[test]
-fn s07_the_size_is_changed_in_the_store_by_one_command() {
+fn f03_s07_the_size_is_changed_in_the_store_by_one_command() {
     let lab = formed("size-store");
     let (n1, n5) = (lab.host(1).unwrap(), lab.host(5).unwrap());
     assert!(
@@ -87,6 +129,7 @@ fn s07_the_size_is_changed_in_the_store_by_one_command() {
     assert_eq!(marker["clusterSpec"]["memberCount"], 5, "{marker}");
     let again = agent(n1, &["spec", "set", "size=5"]).ok().unwrap();
     assert!(again.stdout.contains("were wanted already"), "{}", again.stdout);
+    a_smaller_size_in_the_store_alone_is_not_followed(&lab, &load);
 
     // While the store does not answer nothing changes, and a change of the size is refused.
     let pids = etcd_pids(lab.hosts());
