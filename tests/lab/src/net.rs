@@ -122,6 +122,15 @@ impl Net {
         ))
     }
 
+    /// Silently drops packets between a host and the others to this TCP port, in both directions. Connections to
+    /// it stall, whichever side has opened them.
+    pub fn cut_port(&self, host: &str, port: u16) -> Result<()> {
+        let rule = |side: &str| {
+            format!("add rule bridge lab forward {side} {host} ether type ip tcp dport {port} drop\n")
+        };
+        self.nft(&format!("{}{}", rule("iifname"), rule("oifname")))
+    }
+
     /// Begins to count what hosts send each other from and to this TCP port.
     pub fn meter(&self, port: u16) -> Result<()> {
         self.nft(&format!(

@@ -1,14 +1,18 @@
 //! Attacks by a node that lies with a valid certificate (F2) and by somebody with write access to the bucket
 //! (F3). Each is refused and logged, and stops no etcd.
 
+use std::time::Duration;
+
 use crate::common::{
     DATA, PEER_API, SOON, agent, archived, backup_now, backups, etcd_pid, etcd_pids, follower, formed,
-    healthy, logged, member_ids, others, reason_now, restart, status, wait_logged,
+    healthy, holds_for, logged, member_ids, others, reason_now, restart, status, wait_logged, wait_reason,
 };
 use anyhow::Context;
 use etcd_agent_lab::{Cmd, Host, Lab, Load, wait_until};
 use serde_json::{Value, json};
 
+/// The port of etcd's peers.
+const ETCD_PEERS: u16 = 2380;
 const STATE: &str = "/var/lib/etcd-agent/state";
 
 /// The log line of an agent when a majority denies a reported epoch.
@@ -76,18 +80,26 @@ impl Cluster<'_> {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Changes the elector memory of the liar's agent. Its certificate and its programs do not change.
+    /// Changes the elector memory of the liar's agent.
     fn forge_memory(&self, change: impl FnOnce(&mut Value)) {
+        self.forge("elector.json", || {
+            let mut memory = self.memory();
+            change(&mut memory);
+            memory
+        });
+    }
+
+    /// Replaces a file of the state of the liar's agent, which is stopped meanwhile. Its certificate and its
+    /// programs do not change.
+    fn forge(&self, file: &str, content: impl FnOnce() -> Value) {
         self.liar
             .systemctl(&["stop", "etcd-agent"])
             .unwrap()
             .ok()
             .unwrap();
-        let mut memory = self.memory();
-        change(&mut memory);
-        let (path, owner) = (format!("{STATE}/elector.json"), "etcd-agent:etcd-agent");
+        let (path, owner) = (format!("{STATE}/{file}"), "etcd-agent:etcd-agent");
         self.liar
-            .write_file(&path, memory.to_string(), "0600", owner)
+            .write_file(&path, content().to_string(), "0600", owner)
             .unwrap();
         self.liar
             .systemctl(&["start", "etcd-agent"])
@@ -200,6 +212,98 @@ impl Cluster<'_> {
             self.liar.name()
         );
         self.restarts_on_order(self.honest.last().unwrap());
+    }
+
+    /// Writes the liar's register of operators' orders, in which all others are ordered out.
+    fn orders_the_others_out(&self, version: u64) {
+        let out: Vec<&str> = self.honest.iter().map(|host| host.name()).collect();
+        let register = json!({ "version": version, "by": self.liar.name(), "out": out });
+        self.forge("directives.json", || register);
+    }
+
+    /// F2e: the liar's register orders all others out, with a version that later orders hardly exceed, or with
+    /// a plausible one. No other agent takes it over, and operators can still give orders there. The liar's etcd is cut
+    /// off from the others, so that it is not the raft leader: its own agent would carry out the order there.
+    fn reports_orders(&self) {
+        let (pids, name) = (etcd_pids(self.lab.hosts()), self.liar.name());
+        let [first, last] = [self.honest.first().unwrap(), self.honest.last().unwrap()];
+        let members = member_ids(self.lab, first).unwrap();
+        self.lab.net().cut_port(name, ETCD_PEERS).unwrap();
+        wait_until("another raft leader", SOON, || {
+            let lead = self.honest.iter().map(|host| {
+                let etcd = status(host)?["node"]["etcd"]["value"].clone();
+                Ok(etcd["leader"] == etcd["member_id"])
+            });
+            let lead: anyhow::Result<Vec<bool>> = lead.collect();
+            Ok(lead?.contains(&true))
+        })
+        .unwrap();
+        let refused = |version: u64, why: &str| {
+            let told = format!("operators' orders as {name} reports them (version {version} by {name}, ");
+            for host in &self.honest {
+                wait_words(host, "orders-refused", &told);
+                wait_words(host, "orders-refused", why);
+                let own = status(host).unwrap()["node"]["steering"]["directives"].clone();
+                assert_eq!((&own["version"], &own["out"]), (&json!(0), &json!([])), "{own}");
+            }
+        };
+        // The highest version that an agent believes of its own file.
+        self.orders_the_others_out(u64::MAX / 2);
+        refused(
+            u64::MAX / 2,
+            "are not taken over: it is too far ahead of version 0",
+        );
+        // The liar's agent does not report a higher one.
+        self.orders_the_others_out(u64::MAX);
+        for host in &self.honest {
+            wait_gone(host, "operators' orders as");
+        }
+        let unbelieved = format!(
+            "not believed (version {} leaves no room for later orders)",
+            u64::MAX
+        );
+        assert_eq!(logged(self.liar, &unbelieved), 1);
+        self.orders_the_others_out(9);
+        refused(
+            9,
+            "are not taken over: it orders out so many that fewer than a majority",
+        );
+        // Logged when the reasons change, and not at each look.
+        let told = format!("operators' orders as {name} reports them (version 9 by");
+        let lines = || {
+            self.honest
+                .iter()
+                .map(|host| logged(host, &told))
+                .collect::<Vec<_>>()
+        };
+        holds_for("few lines", Duration::from_secs(5), || {
+            lines().iter().all(|count| (1..=3).contains(count))
+        });
+        assert_eq!(member_ids(self.lab, first).unwrap(), members);
+        assert_eq!(etcd_pids(self.lab.hosts()), pids, "{name} orders the others out");
+
+        agent(first, &["pause"]).ok().unwrap();
+        wait_reason(last, "paused");
+        agent(last, &["resume"]).ok().unwrap();
+        for host in &self.honest {
+            wait_gone(host, "ordered a pause");
+        }
+
+        // Without its register, the liar's agent takes over that of the others.
+        self.forge("directives.json", || json!({ "version": 0 }));
+        wait_until("the liar to have the orders of the others", SOON, || {
+            let own = status(self.liar)?["node"]["steering"]["directives"].clone();
+            anyhow::ensure!(own["version"] == 2 && own["out"] == json!([]), "{own}");
+            Ok(true)
+        })
+        .unwrap();
+        self.lab.heal_all().unwrap();
+        for host in &self.honest {
+            wait_gone(host, "operators' orders as");
+        }
+        healthy(self.lab);
+        assert_eq!(member_ids(self.lab, first).unwrap(), members);
+        assert_eq!(etcd_pids(self.lab.hosts()), pids, "{name} has lost its orders");
     }
 
     /// F3: somebody writes the record of an epoch into the bucket. An agent reads the store after a backup of
@@ -331,6 +435,7 @@ fn f02_f03_what_one_node_or_the_store_reports_stops_no_etcd_of_others() {
     };
     cluster.reports_a_bare_epoch();
     cluster.posts_a_genesis();
+    cluster.reports_orders();
     cluster.writes_into_the_store(2, "epoch-denied", "the store (epoch 2)");
     let far = format!("the store reports epoch {}", u64::MAX);
     cluster.writes_into_the_store(u64::MAX, "epoch-refused", &far);
