@@ -106,6 +106,11 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         "fetches from the store directly: no agent needs to run",
     ),
     (
+        "cli/backup.rs",
+        &["backup::BackupName"],
+        "finds the name of the backup in the answer to a request for one",
+    ),
+    (
         "cli/verify.rs",
         &["backup::Point"],
         "parses the name of a point: it verifies the full backup from which `restore latest` starts",

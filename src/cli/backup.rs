@@ -11,7 +11,8 @@ use super::progress::Progress;
 use super::status_view::Form as ListForm;
 use super::verify;
 use super::wait::{self, Deadline, Timeout};
-use crate::model::{BackupFormat, ListedBackup, OperatorRequest, Verdict};
+use crate::backup::BackupName;
+use crate::model::{BackupFormat, BackupId, ListedBackup, OperatorRequest, Verdict};
 use crate::paths::Paths;
 
 /// `--format`.
@@ -168,6 +169,18 @@ async fn ask(
     let view = wait::done(client, view, &deadline, &mut progress).await?;
     drop(progress);
     output.print(&view, |view| view.message.clone())
+}
+
+/// The backup that the answer to a request for one names: `ID (revision N)`, after `NODE: ` if another node has taken
+/// it.
+pub(super) fn named_in(message: &str) -> Result<BackupId, Failure> {
+    let mut words = message.split_whitespace();
+    let name = words.find(|word| word.parse::<BackupName>().is_ok());
+    name.and_then(|name| BackupId::new(name).ok()).ok_or_else(|| {
+        Failure::failed(format!(
+            "the agent named no backup that it has taken: {message:?}"
+        ))
+    })
 }
 
 /// `--timeout` of commands that only read.

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use super::backup::named_in;
 use super::client::Client;
 use super::confirm::{Yes, on_a_terminal};
 use super::direct::OrderArgs;
@@ -222,9 +223,7 @@ async fn open(
     }
     let view = wait::submit(client, &OperatorRequest::Backup).await?;
     let taken = wait::done(client, view, deadline, progress).await?;
-    let name = taken.message.split_whitespace().next().unwrap_or_default();
-    let backup =
-        BackupId::new(name).map_err(|error| Failure::failed(format!("{:?}: {error}", taken.message)))?;
+    let backup = named_in(&taken.message)?;
     progress.say(&format!("backup {backup} is taken"));
     let request = OperatorRequest::Restore {
         backup: backup.clone(),

@@ -121,3 +121,20 @@ async fn a_refusal_and_a_failure_have_their_exit_codes() {
     }
     assert_eq!(*asked.lock().unwrap(), []);
 }
+
+/// What the agent of this node answers, and what it passes on from another node.
+#[test]
+fn the_backup_that_was_taken_is_found_in_the_answer() {
+    for message in [
+        format!("{ID} (revision 7)"),
+        format!("n2: {ID} (revision 7)"),
+        format!("n2: {ID} (revision 7) (up to 28 s ago: it did not answer meanwhile)"),
+    ] {
+        assert_eq!(backup::named_in(&message).unwrap().as_str(), ID, "{message}");
+    }
+    let failed = backup::named_in("n2: done").unwrap_err();
+    assert!(
+        failed.exit == Exit::Failed && failed.text.contains("n2: done"),
+        "{failed}"
+    );
+}
