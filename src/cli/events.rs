@@ -88,16 +88,20 @@ async fn follow(client: &Client, mut seen: u64, output: Output) -> Outcome {
 /// the pipe.
 fn lines(events: &[Event], output: Output) -> Result<bool, Failure> {
     for event in events {
-        let line = match output.format {
-            Format::Table => cells(&out::plain(event)?).join("  "),
-            Format::Json => out::json_line(event)?,
-            Format::Yaml => format!("---\n{}", out::yaml(event)?),
-        };
-        if !out::print_on(&line)? {
+        if !out::print_on(&line(event, output)?)? {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// An event as `--follow` prints it.
+pub(super) fn line(event: &Event, output: Output) -> Result<String, Failure> {
+    Ok(match output.format {
+        Format::Table => cells(&out::plain(event)?).join("  "),
+        Format::Json => out::json_line(event)?,
+        Format::Yaml => format!("---\n{}", out::yaml(event)?),
+    })
 }
 
 pub(super) fn table(events: &[Event], since: Option<UnixMs>) -> String {

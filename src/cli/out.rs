@@ -72,9 +72,18 @@ impl Output {
         value: &T,
         human: impl FnOnce(&T) -> String,
     ) -> Result<(), Failure> {
+        print_clean(&self.text(value, human)?).map(drop)
+    }
+
+    /// What [`Output::print`] prints.
+    pub(super) fn text<T: Serialize + DeserializeOwned>(
+        self,
+        value: &T,
+        human: impl FnOnce(&T) -> String,
+    ) -> Result<String, Failure> {
         match self.format {
-            Format::Table => print(&human(&plain(value)?)),
-            _ => self.for_programs(&Versioned::new(value)),
+            Format::Table => Ok(plain::lines(&human(&plain(value)?)).into_owned()),
+            _ => self.programs(&Versioned::new(value)),
         }
     }
 
@@ -97,17 +106,35 @@ impl Output {
         list: &Vec<T>,
         human: impl FnOnce(&[T]) -> String,
     ) -> Result<(), Failure> {
+        let text = self.list_text(name, list, human)?;
+        if self.format == Format::Table {
+            return print_table(&text);
+        }
+        print_clean(&text).map(drop)
+    }
+
+    /// What [`Output::list`] prints, without colours.
+    pub(super) fn list_text<T: Serialize + DeserializeOwned>(
+        self,
+        name: &'static str,
+        list: &Vec<T>,
+        human: impl FnOnce(&[T]) -> String,
+    ) -> Result<String, Failure> {
         match self.format {
-            Format::Table => print_table(&human(&plain(list)?)),
-            _ => self.for_programs(&named(name, list)),
+            Format::Table => Ok(plain::lines(&human(&plain(list)?)).into_owned()),
+            _ => self.programs(&named(name, list)),
         }
     }
 
     /// Prints JSON or YAML.
     pub(super) fn for_programs<T: Serialize>(self, value: &T) -> Result<(), Failure> {
+        print_clean(&self.programs(value)?).map(drop)
+    }
+
+    fn programs<T: Serialize>(self, value: &T) -> Result<String, Failure> {
         match self.format {
-            Format::Yaml => print(&yaml(value)?),
-            Format::Json | Format::Table => print_clean(&json(value)?).map(drop),
+            Format::Yaml => yaml(value).map(|text| plain::lines(&text).into_owned()),
+            Format::Json | Format::Table => json(value),
         }
     }
 }

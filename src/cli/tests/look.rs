@@ -8,11 +8,12 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
 
-use super::fixture::{name, status};
+use super::fixture::{NOW, name, status};
 use super::socket::serve;
+use crate::cli::out::{Format, Output};
 use crate::cli::status_view::{Form, painted, shown};
 use crate::cli::status_watch::Watch;
-use crate::cli::{Exit, direct};
+use crate::cli::{Exit, direct, events, members};
 use crate::model::*;
 
 /// What a node, a store or a key can have put into a text.
@@ -52,6 +53,71 @@ fn hostile_words_are_shown_as_text() {
     let json: serde_json::Value = serde_json::from_str(&shown(&hostile(), Form::Json).unwrap()).unwrap();
     assert_eq!(json["conflicts"][0], HOSTILE, "programs get the same value");
     insta::assert_snapshot!("hostile", table);
+}
+
+/// Characters that a terminal obeys, and a line end within a value.
+const OBEYED: [char; 6] = ['\u{1b}', '\u{7}', '\r', '\u{9b}', '\u{202e}', '\u{2066}'];
+/// What is left of [`HOSTILE`] on a terminal.
+const SHOWN: &str = r"x\n\u{1b}[2J\u{1b}]0;owned\u{7}\r\u{9b}31m\u{202e}\u{2066}<b>&amp;";
+
+fn output(format: Format) -> Output {
+    Output { format }
+}
+
+#[test]
+fn hostile_words_of_events_are_shown_as_text() {
+    let event = |outcome| Event {
+        seq: 1,
+        at: NOW,
+        decision: HOSTILE.to_owned(),
+        reasons: vec![format!("promote: {HOSTILE}")],
+        outcome,
+        duration_ms: 12,
+        times: 2,
+    };
+    let failed = EventOutcome::Failed {
+        error: HOSTILE.to_owned(),
+    };
+    let list = vec![event(EventOutcome::Done), event(failed)];
+    let table = |events: &[Event]| events::table(events, None);
+    let text = output(Format::Table).list_text("events", &list, table).unwrap();
+    assert!(!text.contains(OBEYED), "{text:?}");
+    assert_eq!(
+        text.lines().count(),
+        3,
+        "a head, and a line for each event: {text}"
+    );
+    assert_eq!(text.matches(SHOWN).count(), 5, "{text}");
+    for event in &list {
+        let line = events::line(event, output(Format::Table)).unwrap();
+        assert!(!line.contains(OBEYED) && !line.contains('\n'), "{line:?}");
+        assert!(line.contains(&format!("  {SHOWN}  ")), "{line}");
+        let line = events::line(event, output(Format::Json)).unwrap();
+        assert!(!line.contains(OBEYED) && !line.contains('\n'), "{line:?}");
+        assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), *event);
+        let document = events::line(event, output(Format::Yaml)).unwrap();
+        assert!(!document.contains(OBEYED), "{document:?}");
+    }
+}
+
+#[test]
+fn hostile_words_of_members_are_shown_as_text() {
+    let mut list = status().node.members.known().unwrap().clone();
+    list.members[0].name = HOSTILE.to_owned();
+    list.members[1].peer_urls = vec![HOSTILE.to_owned(), "https://n2:2380".to_owned()];
+    list.members[2].client_urls = vec![HOSTILE.to_owned()];
+    let text = output(Format::Table).text(&list, members::render).unwrap();
+    assert!(!text.contains(OBEYED), "{text:?}");
+    assert_eq!(
+        text.lines().count(),
+        6,
+        "a head, three members, the cluster: {text}"
+    );
+    assert_eq!(text.matches(SHOWN).count(), 3, "{text}");
+    for format in [Format::Json, Format::Yaml] {
+        let text = output(format).text(&list, members::render).unwrap();
+        assert!(!text.contains(OBEYED), "{format:?}: {text:?}");
+    }
 }
 
 #[test]
