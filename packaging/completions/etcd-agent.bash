@@ -148,6 +148,9 @@ _etcd__agent() {
             etcd__agent__subcmd__backup,run)
                 cmd="etcd__agent__subcmd__backup__subcmd__run"
                 ;;
+            etcd__agent__subcmd__backup,show)
+                cmd="etcd__agent__subcmd__backup__subcmd__show"
+                ;;
             etcd__agent__subcmd__backup,verify)
                 cmd="etcd__agent__subcmd__backup__subcmd__verify"
                 ;;
@@ -174,6 +177,9 @@ _etcd__agent() {
                 ;;
             etcd__agent__subcmd__backup__subcmd__help,run)
                 cmd="etcd__agent__subcmd__backup__subcmd__help__subcmd__run"
+                ;;
+            etcd__agent__subcmd__backup__subcmd__help,show)
+                cmd="etcd__agent__subcmd__backup__subcmd__help__subcmd__show"
                 ;;
             etcd__agent__subcmd__backup__subcmd__help,verify)
                 cmd="etcd__agent__subcmd__backup__subcmd__help__subcmd__verify"
@@ -367,6 +373,9 @@ _etcd__agent() {
             etcd__agent__subcmd__help__subcmd__backup,run)
                 cmd="etcd__agent__subcmd__help__subcmd__backup__subcmd__run"
                 ;;
+            etcd__agent__subcmd__help__subcmd__backup,show)
+                cmd="etcd__agent__subcmd__help__subcmd__backup__subcmd__show"
+                ;;
             etcd__agent__subcmd__help__subcmd__backup,verify)
                 cmd="etcd__agent__subcmd__help__subcmd__backup__subcmd__verify"
                 ;;
@@ -538,7 +547,7 @@ _etcd__agent() {
             return 0
             ;;
         etcd__agent__subcmd__alarm__subcmd__disarm)
-            opts="-o -h --node --force --output --host --color --help"
+            opts="-o -h --node --force --yes --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -658,7 +667,7 @@ _etcd__agent() {
             return 0
             ;;
         etcd__agent__subcmd__backup)
-            opts="-h --host --color --help now list run verify delete keep annotate prune help"
+            opts="-h --host --color --help now list show run verify delete keep annotate prune help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -748,7 +757,7 @@ _etcd__agent() {
             return 0
             ;;
         etcd__agent__subcmd__backup__subcmd__help)
-            opts="now list run verify delete keep annotate prune help"
+            opts="now list show run verify delete keep annotate prune help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -873,6 +882,20 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        etcd__agent__subcmd__backup__subcmd__help__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         etcd__agent__subcmd__backup__subcmd__help__subcmd__verify)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
@@ -960,7 +983,7 @@ _etcd__agent() {
             return 0
             ;;
         etcd__agent__subcmd__backup__subcmd__now)
-            opts="-o -h --format --increment --timeout --output --host --color --help"
+            opts="-o -h --format --increment --note --timeout --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -968,6 +991,10 @@ _etcd__agent() {
             case "${prev}" in
                 --format)
                     COMPREPLY=($(compgen -W "native etcd-manager" -- "${cur}"))
+                    return 0
+                    ;;
+                --note)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --timeout)
@@ -1077,6 +1104,40 @@ _etcd__agent() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        etcd__agent__subcmd__backup__subcmd__show)
+            opts="-o -h --timeout --output --host --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                --host)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         etcd__agent__subcmd__backup__subcmd__verify)
             opts="-o -h --all --timeout --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -1112,7 +1173,7 @@ _etcd__agent() {
             return 0
             ;;
         etcd__agent__subcmd__bootstrap)
-            opts="-h --without --empty --yes --dry-run --timeout --host --color --help"
+            opts="-o -h --without --empty --yes --dry-run --output --timeout --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1120,6 +1181,14 @@ _etcd__agent() {
             case "${prev}" in
                 --without)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
                     return 0
                     ;;
                 --timeout)
@@ -1164,7 +1233,7 @@ _etcd__agent() {
             return 0
             ;;
         etcd__agent__subcmd__config__subcmd__check)
-            opts="-h --as --accept-losses --host --color --help"
+            opts="-o -h --as --accept-losses --yes --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1172,6 +1241,14 @@ _etcd__agent() {
             case "${prev}" in
                 --as)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
                     return 0
                     ;;
                 --host)
@@ -1564,12 +1641,20 @@ _etcd__agent() {
             return 0
             ;;
         etcd__agent__subcmd__etcd__subcmd__manager__subcmd__commands__subcmd__delete)
-            opts="-h --yes --host --color --help"
+            opts="-o -h --yes --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
                 --host)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1840,7 +1925,7 @@ _etcd__agent() {
             return 0
             ;;
         etcd__agent__subcmd__help__subcmd__backup)
-            opts="now list run verify delete keep annotate prune"
+            opts="now list show run verify delete keep annotate prune"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1938,6 +2023,20 @@ _etcd__agent() {
             return 0
             ;;
         etcd__agent__subcmd__help__subcmd__backup__subcmd__run)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        etcd__agent__subcmd__help__subcmd__backup__subcmd__show)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2568,7 +2667,7 @@ _etcd__agent() {
             return 0
             ;;
         etcd__agent__subcmd__init)
-            opts="-h --timeout --host --color --help"
+            opts="-o -h --timeout --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2576,6 +2675,14 @@ _etcd__agent() {
             case "${prev}" in
                 --timeout)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
                     return 0
                     ;;
                 --host)
@@ -3100,7 +3207,7 @@ _etcd__agent() {
             return 0
             ;;
         etcd__agent__subcmd__reboot__subcmd__lock__subcmd__release)
-            opts="-o -h --output --timeout --host --color --help"
+            opts="-o -h --yes --output --timeout --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3134,7 +3241,7 @@ _etcd__agent() {
             return 0
             ;;
         etcd__agent__subcmd__reload)
-            opts="-h --timeout --host --color --help"
+            opts="-o -h --timeout --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3142,6 +3249,14 @@ _etcd__agent() {
             case "${prev}" in
                 --timeout)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
                     return 0
                     ;;
                 --host)
@@ -3224,7 +3339,7 @@ _etcd__agent() {
             return 0
             ;;
         etcd__agent__subcmd__restore)
-            opts="-h --revision --time --to --yes --without --replace-electorate --etcd-version --dry-run --timeout --host --color --help"
+            opts="-o -h --revision --time --to --yes --without --replace-electorate --etcd-version --dry-run --output --timeout --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3252,6 +3367,14 @@ _etcd__agent() {
                     ;;
                 --etcd-version)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
                     return 0
                     ;;
                 --timeout)
@@ -3438,7 +3561,7 @@ _etcd__agent() {
             return 0
             ;;
         etcd__agent__subcmd__spec__subcmd__set)
-            opts="-o -h --force --dry-run --output --host --color --help"
+            opts="-o -h --force --dry-run --yes --output --host --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -66,12 +66,18 @@ always\t'Always'
 never\t'Never'"
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand reload" -l timeout -d 'Give up waiting after this long, e.g. 90s or 10m; the work continues' -r
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand reload" -s o -l output -d 'Output format' -r -f -a "table\t'For people'
+json\t'For programs'
+yaml\t'The same as YAML'"
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand reload" -l host -d 'Run the command on this node of the cluster instead, over ssh' -r
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand reload" -l color -d 'Colour the output: by default on a terminal, unless `NO_COLOR` is set' -r -f -a "auto\t'On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`'
 always\t'Always'
 never\t'Never'"
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand reload" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand init" -l timeout -d 'Give up waiting after this long, e.g. 90s or 10m; the work continues' -r
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand init" -s o -l output -d 'Output format' -r -f -a "table\t'For people'
+json\t'For programs'
+yaml\t'The same as YAML'"
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand init" -l host -d 'Run the command on this node of the cluster instead, over ssh' -r
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand init" -l color -d 'Colour the output: by default on a terminal, unless `NO_COLOR` is set' -r -f -a "auto\t'On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`'
 always\t'Always'
@@ -255,6 +261,7 @@ complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand reboot-lock; and _
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand reboot-lock; and __fish_seen_subcommand_from release" -l color -d 'Colour the output: by default on a terminal, unless `NO_COLOR` is set' -r -f -a "auto\t'On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`'
 always\t'Always'
 never\t'Never'"
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand reboot-lock; and __fish_seen_subcommand_from release" -l yes -d 'Do not ask for confirmation'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand reboot-lock; and __fish_seen_subcommand_from release" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand reboot-lock; and __fish_seen_subcommand_from help" -f -a "acquire" -d 'Take the lock for this host, once the cluster is whole and no other host holds it'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand reboot-lock; and __fish_seen_subcommand_from help" -f -a "release" -d 'Release the lock of this host, or of a host that does not come back'
@@ -293,6 +300,7 @@ complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand alarm; and __fish_
 always\t'Always'
 never\t'Never'"
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand alarm; and __fish_seen_subcommand_from disarm" -l force -d 'Also if the cause does not seem to be gone'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand alarm; and __fish_seen_subcommand_from disarm" -l yes -d 'Do not ask for confirmation'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand alarm; and __fish_seen_subcommand_from disarm" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand alarm; and __fish_seen_subcommand_from help" -f -a "list" -d 'List the alarms that members have raised'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand alarm; and __fish_seen_subcommand_from help" -f -a "disarm" -d 'Disarm alarms whose cause is gone'
@@ -340,22 +348,24 @@ complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand member; and __fish
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand member; and __fish_seen_subcommand_from help" -f -a "remove" -d 'Remove the member of a node, which stays out until `member add`'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand member; and __fish_seen_subcommand_from help" -f -a "add" -d 'Allow a node to become a member again, when one is missing'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand member; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify delete keep annotate prune help" -l host -d 'Run the command on this node of the cluster instead, over ssh' -r
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify delete keep annotate prune help" -l color -d 'Colour the output: by default on a terminal, unless `NO_COLOR` is set' -r -f -a "auto\t'On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list show run verify delete keep annotate prune help" -l host -d 'Run the command on this node of the cluster instead, over ssh' -r
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list show run verify delete keep annotate prune help" -l color -d 'Colour the output: by default on a terminal, unless `NO_COLOR` is set' -r -f -a "auto\t'On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`'
 always\t'Always'
 never\t'Never'"
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify delete keep annotate prune help" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify delete keep annotate prune help" -f -a "now" -d 'Take a full backup, or an increment, now and wait for it'
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify delete keep annotate prune help" -f -a "list" -d 'List the backups in the store, oldest first'
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify delete keep annotate prune help" -f -a "run" -d 'Take backups on schedule of an etcd that is not managed by an agent'
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify delete keep annotate prune help" -f -a "verify" -d 'Restore backups into a throw-away etcd and compare them with what was recorded when they were taken'
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify delete keep annotate prune help" -f -a "delete" -d 'Delete one backup, unless it cannot be replaced by others'
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify delete keep annotate prune help" -f -a "keep" -d 'Keep one backup, whatever [backup.retention] says'
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify delete keep annotate prune help" -f -a "annotate" -d 'Write a note on one backup, for `backup list -o wide`'
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify delete keep annotate prune help" -f -a "prune" -d 'Remove the backups that [backup.retention] no longer keeps'
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list run verify delete keep annotate prune help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list show run verify delete keep annotate prune help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list show run verify delete keep annotate prune help" -f -a "now" -d 'Take a full backup, or an increment, now and wait for it'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list show run verify delete keep annotate prune help" -f -a "list" -d 'List the backups in the store, oldest first'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list show run verify delete keep annotate prune help" -f -a "show" -d 'Show everything that is known of one backup'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list show run verify delete keep annotate prune help" -f -a "run" -d 'Take backups on schedule of an etcd that is not managed by an agent'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list show run verify delete keep annotate prune help" -f -a "verify" -d 'Restore backups into a throw-away etcd and compare them with what was recorded when they were taken'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list show run verify delete keep annotate prune help" -f -a "delete" -d 'Delete backups, unless they cannot be replaced by others'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list show run verify delete keep annotate prune help" -f -a "keep" -d 'Keep one backup, whatever [backup.retention] says'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list show run verify delete keep annotate prune help" -f -a "annotate" -d 'Write a note on one backup, for `backup list -o wide`'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list show run verify delete keep annotate prune help" -f -a "prune" -d 'Remove the backups that [backup.retention] no longer keeps'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and not __fish_seen_subcommand_from now list show run verify delete keep annotate prune help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from now" -l format -d 'Format of the backup; default: backup.format' -r -f -a "native\t'zstd'
 etcd-manager\t'gzip, and what etcd-manager reads'"
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from now" -l note -d 'A note on the backup, one line of at most 500 characters, for `backup list -o wide`' -r
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from now" -l timeout -d 'Give up waiting after this long, e.g. 90s or 10m; the work continues' -r
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from now" -s o -l output -d 'Output format' -r -f -a "table\t'For people'
 json\t'For programs'
@@ -376,6 +386,15 @@ complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish
 always\t'Always'
 never\t'Never'"
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from show" -l timeout -d 'Give up waiting for the store after this long, e.g. 90s or 10m' -r
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from show" -s o -l output -d 'Output format' -r -f -a "table\t'For people'
+json\t'For programs'
+yaml\t'The same as YAML'"
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from show" -l host -d 'Run the command on this node of the cluster instead, over ssh' -r
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from show" -l color -d 'Colour the output: by default on a terminal, unless `NO_COLOR` is set' -r -f -a "auto\t'On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`'
+always\t'Always'
+never\t'Never'"
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from run" -l config -d '`[store]`, `[backup]` and `cluster.name`; no agent on this host reads this file' -r -F
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from run" -l endpoints -d 'Client URLs of the members, e.g. <https://10.0.0.1:2379>; a caught-up follower among them is backed up' -r
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from run" -l cacert -d 'The authorities that etcd\'s certificates are checked against' -r -F
@@ -445,9 +464,10 @@ complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from prune" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from help" -f -a "now" -d 'Take a full backup, or an increment, now and wait for it'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from help" -f -a "list" -d 'List the backups in the store, oldest first'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show everything that is known of one backup'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from help" -f -a "run" -d 'Take backups on schedule of an etcd that is not managed by an agent'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from help" -f -a "verify" -d 'Restore backups into a throw-away etcd and compare them with what was recorded when they were taken'
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from help" -f -a "delete" -d 'Delete one backup, unless it cannot be replaced by others'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from help" -f -a "delete" -d 'Delete backups, unless they cannot be replaced by others'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from help" -f -a "keep" -d 'Keep one backup, whatever [backup.retention] says'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from help" -f -a "annotate" -d 'Write a note on one backup, for `backup list -o wide`'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand backup; and __fish_seen_subcommand_from help" -f -a "prune" -d 'Remove the backups that [backup.retention] no longer keeps'
@@ -475,6 +495,9 @@ complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand restore" -l to -d 
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand restore" -l without -d 'I vouch that this node is permanently lost and will not come back with its old memory; may be given again' -r
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand restore" -l replace-electorate -d 'I vouch that all who opened the newest epoch and are not in cluster.nodes here are permanently lost: the cluster\'s name' -r
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand restore" -l etcd-version -d 'Open the epoch with this version of etcd, below `etcd.versions_dir` on every node; the data of a newer one is made to fit' -r
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand restore" -s o -l output -d 'Output format' -r -f -a "table\t'For people'
+json\t'For programs'
+yaml\t'The same as YAML'"
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand restore" -l timeout -d 'Give up waiting after this long, e.g. 90s or 10m; the work continues' -r
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand restore" -l host -d 'Run the command on this node of the cluster instead, over ssh' -r
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand restore" -l color -d 'Colour the output: by default on a terminal, unless `NO_COLOR` is set' -r -f -a "auto\t'On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`'
@@ -484,6 +507,9 @@ complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand restore" -l yes -d
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand restore" -l dry-run -d 'Change nothing; show what would happen'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand restore" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand bootstrap" -l without -d 'I vouch that this node is permanently lost and will not come back with its old memory; may be given again' -r
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand bootstrap" -s o -l output -d 'Output format' -r -f -a "table\t'For people'
+json\t'For programs'
+yaml\t'The same as YAML'"
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand bootstrap" -l timeout -d 'Give up waiting after this long, e.g. 90s or 10m; the work continues' -r
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand bootstrap" -l host -d 'Run the command on this node of the cluster instead, over ssh' -r
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand bootstrap" -l color -d 'Colour the output: by default on a terminal, unless `NO_COLOR` is set' -r -f -a "auto\t'On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`'
@@ -538,6 +564,7 @@ always\t'Always'
 never\t'Never'"
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand spec; and __fish_seen_subcommand_from set" -l force -d 'Allow an even number, or nine'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand spec; and __fish_seen_subcommand_from set" -l dry-run -d 'Change nothing; show what would follow'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand spec; and __fish_seen_subcommand_from set" -l yes -d 'Do not ask for confirmation'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand spec; and __fish_seen_subcommand_from set" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand spec; and __fish_seen_subcommand_from help" -f -a "get" -d 'Show the wanted number of voters, the nodes and the settings of this node'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand spec; and __fish_seen_subcommand_from help" -f -a "set" -d 'Change the wanted number of voters'
@@ -577,11 +604,15 @@ complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and not __
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and not __fish_seen_subcommand_from check show is-loaded help" -f -a "is-loaded" -d 'Say whether the agent works with the files on disk (exit code 0 yes, 1 no)'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and not __fish_seen_subcommand_from check show is-loaded help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish_seen_subcommand_from check" -l as -d 'Where FILE will be installed [default: /etc/etcd-agent/config.toml]' -r -F
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish_seen_subcommand_from check" -s o -l output -d 'Output format' -r -f -a "table\t'For people'
+json\t'For programs'
+yaml\t'The same as YAML'"
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish_seen_subcommand_from check" -l host -d 'Run the command on this node of the cluster instead, over ssh' -r
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish_seen_subcommand_from check" -l color -d 'Colour the output: by default on a terminal, unless `NO_COLOR` is set' -r -f -a "auto\t'On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`'
 always\t'Always'
 never\t'Never'"
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish_seen_subcommand_from check" -l accept-losses -d 'Accept, as root, that this configuration drops the cluster name, peers or TLS of this node, or moves its data or log'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish_seen_subcommand_from check" -l yes -d 'Do not ask for confirmation'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand config; and __fish_seen_subcommand_from show" -s o -l output -d 'Output format' -r -f -a "table\t'For people'
 json\t'For programs'
@@ -642,9 +673,10 @@ complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_s
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_seen_subcommand_from member" -f -a "add" -d 'Allow a node to become a member again, when one is missing'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_seen_subcommand_from backup" -f -a "now" -d 'Take a full backup, or an increment, now and wait for it'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_seen_subcommand_from backup" -f -a "list" -d 'List the backups in the store, oldest first'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_seen_subcommand_from backup" -f -a "show" -d 'Show everything that is known of one backup'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_seen_subcommand_from backup" -f -a "run" -d 'Take backups on schedule of an etcd that is not managed by an agent'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_seen_subcommand_from backup" -f -a "verify" -d 'Restore backups into a throw-away etcd and compare them with what was recorded when they were taken'
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_seen_subcommand_from backup" -f -a "delete" -d 'Delete one backup, unless it cannot be replaced by others'
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_seen_subcommand_from backup" -f -a "delete" -d 'Delete backups, unless they cannot be replaced by others'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_seen_subcommand_from backup" -f -a "keep" -d 'Keep one backup, whatever [backup.retention] says'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_seen_subcommand_from backup" -f -a "annotate" -d 'Write a note on one backup, for `backup list -o wide`'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand help; and __fish_seen_subcommand_from backup" -f -a "prune" -d 'Remove the backups that [backup.retention] no longer keeps'

@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
+use serde::{Deserialize, Serialize};
+
 use super::client::Client;
+use super::confirm::Yes;
 use super::direct;
 use super::exit::{Exit, Outcome};
 use super::out::{self, Output};
@@ -31,7 +34,18 @@ pub(super) struct DisarmArgs {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
+    yes: Yes,
+    #[command(flatten)]
     output: Output,
+}
+
+/// The answer, as JSON.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Disarmed {
+    /// False if there was no such alarm.
+    pub(super) changed: bool,
+    #[serde(flatten)]
+    pub(super) view: DisarmView,
 }
 
 pub(super) async fn run(paths: &Paths, verb: AlarmVerb) -> Outcome {
@@ -46,13 +60,21 @@ pub(super) async fn run(paths: &Paths, verb: AlarmVerb) -> Outcome {
                 let seen: AdminStatus = client.get("/v1/status").await?;
                 direct::known(&seen, node)?;
             }
+            if args.force {
+                args.yes
+                    .ask("The alarms are disarmed even if their cause is not gone; etcd then accepts writes again.")?;
+            }
             let order = DisarmOrder {
                 alarm: args.alarm,
                 node: args.node,
                 force: args.force,
             };
             let view: DisarmView = client.post("/v1/alarms/disarm", &order).await?;
-            args.output.print(&view, disarmed)?;
+            let answer = Disarmed {
+                changed: !view.disarmed.is_empty(),
+                view,
+            };
+            args.output.print(&answer, |answer| disarmed(&answer.view))?;
         }
     }
     Ok(Exit::Ok)

@@ -1,7 +1,8 @@
-//! `etcd-agent backup now|list|run|verify|prune`, and the verbs about one backup.
+//! `etcd-agent backup now|list|run|verify|prune`; the verbs about single backups are next to it.
 
 use super::backup_change::{self, ChangeVerb};
 use super::backup_run;
+use super::backup_show::{self, ShowArgs};
 use super::backup_table::{render, render_verdicts};
 use super::client::Client;
 use super::confirm::Yes;
@@ -10,9 +11,9 @@ use super::out::{self, Format, Output};
 use super::progress::Progress;
 use super::status_view::Form as ListForm;
 use super::verify;
-use super::wait::{self, Deadline, Timeout};
+use super::wait::{self, Deadline, ListTimeout, Timeout};
 use crate::backup::BackupName;
-use crate::model::{BackupFormat, BackupId, ListedBackup, OperatorRequest, Verdict};
+use crate::model::{BackupFormat, BackupId, ListedBackup, OperatorRequest, RequestView, Verdict};
 use crate::paths::Paths;
 
 /// `--format`.
@@ -42,6 +43,9 @@ pub(super) struct NowArgs {
     /// Store an increment with all changes until now, without waiting for the interval; no full backup
     #[arg(long, conflicts_with = "form")]
     increment: bool,
+    /// A note on the backup, one line of at most 500 characters, for `backup list -o wide`
+    #[arg(long, value_name = "TEXT", conflicts_with = "increment", value_parser = backup_change::one_line)]
+    note: Option<String>,
     /// Deadline.
     #[command(flatten)]
     timeout: Timeout,
@@ -70,11 +74,13 @@ pub(super) enum BackupVerb {
         )]
         form: ListForm,
     },
+    /// Show everything that is known of one backup
+    Show(ShowArgs),
     /// Take backups on schedule of an etcd that is not managed by an agent
     Run(backup_run::RunArgs),
     /// Restore backups into a throw-away etcd and compare them with what was recorded when they were taken
     Verify(verify::VerifyArgs),
-    /// Delete, keep or annotate one backup
+    /// Delete, keep or annotate backups
     #[command(flatten)]
     Change(ChangeVerb),
     /// Remove the backups that [backup.retention] no longer keeps
@@ -122,6 +128,7 @@ pub(super) async fn run(paths: &Paths, verb: BackupVerb) -> Outcome {
         BackupVerb::Now(NowArgs {
             form,
             increment,
+            note,
             timeout,
             output,
         }) => {
@@ -130,8 +137,14 @@ pub(super) async fn run(paths: &Paths, verb: BackupVerb) -> Outcome {
                 Some(form) => OperatorRequest::BackupAs { format: form.into() },
                 None => OperatorRequest::Backup,
             };
-            ask(&client, &request, timeout, output).await?;
+            let view = done(&client, &request, timeout).await?;
+            if let Some(text) = note {
+                let backup = named_in(&view.message)?;
+                backup_change::note_on(&client, &backup, text, timeout).await?;
+            }
+            output.print(&view, |view| view.message.clone())?;
         }
+        BackupVerb::Show(args) => return backup_show::run(&client, args).await,
         BackupVerb::Run(args) => return backup_run::run(args).await,
         BackupVerb::Verify(args) => return verify::run(&client, args).await,
         BackupVerb::Prune {
@@ -150,25 +163,19 @@ pub(super) async fn run(paths: &Paths, verb: BackupVerb) -> Outcome {
             yes, timeout, output, ..
         } => {
             yes.ask("The backups that [backup.retention] no longer keeps are removed from the store; `--dry-run` lists them.")?;
-            ask(&client, &OperatorRequest::Prune, timeout, output).await?;
+            let view = done(&client, &OperatorRequest::Prune, timeout).await?;
+            output.print(&view, |view| view.message.clone())?;
         }
     }
     Ok(Exit::Ok)
 }
 
-/// Submits a request, waits until it is done and prints the result.
-async fn ask(
-    client: &Client,
-    request: &OperatorRequest,
-    timeout: Timeout,
-    output: Output,
-) -> Result<(), Failure> {
+/// Submits a request, and waits until it is done.
+async fn done(client: &Client, request: &OperatorRequest, timeout: Timeout) -> Result<RequestView, Failure> {
     let deadline = Deadline::after(timeout.timeout);
     let mut progress = Progress::new();
     let view = wait::submit(client, request).await?;
-    let view = wait::done(client, view, &deadline, &mut progress).await?;
-    drop(progress);
-    output.print(&view, |view| view.message.clone())
+    wait::done(client, view, &deadline, &mut progress).await
 }
 
 /// The backup that the answer to a request for one names: `ID (revision N)`, after `NODE: ` if another node has taken
@@ -181,12 +188,4 @@ pub(super) fn named_in(message: &str) -> Result<BackupId, Failure> {
             "the agent named no backup that it has taken: {message:?}"
         ))
     })
-}
-
-/// `--timeout` of commands that only read.
-#[derive(Debug, Clone, Copy, clap::Args)]
-pub(super) struct ListTimeout {
-    /// Give up waiting for the store after this long, e.g. 90s or 10m
-    #[arg(long, value_name = "TIME", value_parser = wait::span, default_value = "10m")]
-    timeout: std::time::Duration,
 }

@@ -1,8 +1,10 @@
 //! `etcd-agent etcd-manager commands list|delete`: etcd-manager's queue in the store.
 
-use super::client::Client;
+use serde::Serialize;
+
+use super::client::{CallError, Client};
 use super::confirm::Yes;
-use super::exit::{Exit, Outcome};
+use super::exit::{Exit, Failure, Outcome};
 use super::out::{self, Output};
 use crate::model::{CommandName, StoreCommand, UnixMs};
 use crate::paths::Paths;
@@ -26,7 +28,19 @@ pub(super) enum CommandsVerb {
         /// Without a question.
         #[command(flatten)]
         yes: Yes,
+        /// Format.
+        #[command(flatten)]
+        output: Output,
     },
+}
+
+/// What became of a command, as JSON.
+#[derive(Debug, Serialize)]
+pub(super) struct Deleted {
+    /// False if there was no such command.
+    pub(super) changed: bool,
+    pub(super) name: String,
+    pub(super) message: String,
 }
 
 pub(super) async fn run(paths: &Paths, verb: CommandsVerb) -> Outcome {
@@ -36,16 +50,33 @@ pub(super) async fn run(paths: &Paths, verb: CommandsVerb) -> Outcome {
             let list: Vec<StoreCommand> = client.get("/v1/commands").await?;
             output.list("commands", &list, |list| render(list, out::now()))?;
         }
-        CommandsVerb::Delete { name, yes } => {
+        CommandsVerb::Delete { name, yes, output } => {
             yes.ask(&format!(
                 "The command {} is deleted from the store.",
                 name.escape_debug()
             ))?;
-            let deleted: CommandName = client.post("/v1/commands/delete", &CommandName { name }).await?;
-            out::print(&format!("{} is deleted", deleted.name))?;
+            let deleted = delete(&client, CommandName { name }).await?;
+            output.print_own(&deleted, |deleted| deleted.message.clone())?;
         }
     }
     Ok(Exit::Ok)
+}
+
+/// Deletes a command. One that is not there is no error.
+pub(super) async fn delete(client: &Client, wanted: CommandName) -> Result<Deleted, Failure> {
+    let (changed, message) = match client
+        .post::<_, CommandName>("/v1/commands/delete", &wanted)
+        .await
+    {
+        Ok(deleted) => (true, format!("{} is deleted", deleted.name)),
+        Err(CallError::Answered { status: 404, text }) if text == wanted.absent() => (false, text),
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Deleted {
+        changed,
+        name: wanted.name,
+        message,
+    })
 }
 
 pub(super) fn render(list: &[StoreCommand], now: UnixMs) -> String {

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::client::Client;
+use super::confirm::Yes;
 use super::exit::{Exit, Failure, Outcome};
 use super::out::{self, Format, Output};
 use crate::config::{self, Entry, Loaded};
@@ -25,6 +26,22 @@ pub(super) struct CheckArgs {
     /// its data or log
     #[arg(long)]
     accept_losses: bool,
+    #[command(flatten)]
+    yes: Yes,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// A configuration that was found to be good, as JSON.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct Checked {
+    /// True if losses were accepted now.
+    pub(super) changed: bool,
+    pub(super) files: Vec<String>,
+    pub(super) warnings: Vec<String>,
+    /// The losses that were accepted, on one line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) accepted: Option<String>,
 }
 
 /// Check the configuration, or show the values in force
@@ -53,46 +70,59 @@ pub(super) fn check(paths: &Paths, args: CheckArgs) -> Outcome {
         }
         None => load(paths)?,
     };
-    let warnings = config::warnings(&loaded.settings);
-    let troubles = tls_troubles(&loaded.settings.spec);
-    let archive = archive_trouble(&loaded.settings.spec);
-    for line in config::no_longer_read(paths)
-        .iter()
-        .chain(&warnings)
-        .chain(&troubles)
-        .chain(&archive)
-    {
+    let mut warnings: Vec<String> = config::no_longer_read(paths).into_iter().collect();
+    warnings.extend(config::warnings(&loaded.settings));
+    warnings.extend(tls_troubles(&loaded.settings.spec));
+    warnings.extend(archive_trouble(&loaded.settings.spec));
+    for line in &warnings {
         eprintln!("warning: {line}");
     }
-    losses(paths, &loaded, args.accept_losses)?;
-    let files: Vec<String> = loaded
-        .files
-        .iter()
-        .map(|file| file.display().to_string())
-        .collect();
-    out::print(&format!("ok: {}", files.join(", ")))?;
+    let (accepted, uncompared) = losses(paths, &loaded, args.accept_losses, args.yes)?;
+    if let Some(line) = &uncompared {
+        eprintln!("warning: {line}");
+    }
+    warnings.extend(uncompared);
+    if let Some(lost) = &accepted {
+        eprintln!("accepted: {lost}");
+    }
+    let files = loaded.files.iter().map(|file| file.display().to_string());
+    let checked = Checked {
+        changed: accepted.is_some(),
+        files: files.collect(),
+        warnings,
+        accepted,
+    };
+    args.output
+        .print_own(&checked, |checked| format!("ok: {}", checked.files.join(", ")))?;
     Ok(Exit::Ok)
 }
 
-/// Refuses a configuration that drops what the node runs with, or records that the loss is accepted.
-fn losses(paths: &Paths, loaded: &Loaded, accept: bool) -> Result<(), Failure> {
+/// Refuses a configuration that drops what the node runs with, or records that the loss is accepted. Returns what
+/// was accepted, and a warning if the configuration could not be compared.
+fn losses(
+    paths: &Paths,
+    loaded: &Loaded,
+    accept: bool,
+    yes: Yes,
+) -> Result<(Option<String>, Option<String>), Failure> {
     let lost = match config::losses(paths, &loaded.settings) {
-        Ok(None) => return Ok(()),
+        Ok(None) => return Ok((None, None)),
         Ok(Some(lost)) => lost,
         Err(why) => {
-            eprintln!("warning: not compared with what this node runs ({why}): run it as root");
-            return Ok(());
+            let warning = format!("not compared with what this node runs ({why}): run it as root");
+            return Ok((None, Some(warning)));
         }
     };
     if !accept {
         return Err(Failure::refused(lost));
     }
+    let lost = lost.one_line();
+    yes.ask(&format!("This node gives up what it runs with: {lost}"))?;
     let path = paths.accepted_losses();
     let text = config::loss_identity(&loaded.settings);
     files::write_atomic(&path, text.as_bytes(), 0o644)
         .map_err(|error| Failure::failed(format!("writing {}: {error}", path.display())))?;
-    eprintln!("accepted: {}", lost.one_line());
-    Ok(())
+    Ok((Some(lost), None))
 }
 
 pub(super) fn show(paths: &Paths, output: Output) -> Outcome {

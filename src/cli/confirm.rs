@@ -106,6 +106,10 @@ mod tests {
             "restore",
             "bootstrap",
             "epoch confirm",
+            "spec set",
+            "alarm disarm",
+            "reboot-lock release",
+            "config check",
         ] {
             let verb = path
                 .split(' ')

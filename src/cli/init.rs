@@ -3,12 +3,15 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
+use serde::Serialize;
+
 use super::client::Client;
 use super::exit::{Exit, Failure, Outcome};
 use super::health::{self, Health};
+use super::out::{self, Format, Output};
 use super::progress::Progress;
 use super::wait::{self, Deadline};
-use super::{out, running_etcd, status_view, systemd};
+use super::{running_etcd, status_view, systemd};
 use crate::config;
 use crate::model::{AdminStatus, NodeName};
 use crate::paths::Paths;
@@ -24,6 +27,17 @@ pub(super) struct InitArgs {
     /// Give up waiting after this long, e.g. 90s or 10m; the work continues
     #[arg(long, value_name = "TIME", value_parser = super::wait::span, default_value = "2m")]
     timeout: std::time::Duration,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What was done, as JSON.
+#[derive(Debug, Serialize)]
+pub(super) struct Initialized {
+    /// True if the configuration was written.
+    pub(super) changed: bool,
+    pub(super) node: NodeName,
+    pub(super) message: String,
 }
 
 pub(super) async fn run(paths: &Paths, args: InitArgs) -> Outcome {
@@ -35,7 +49,8 @@ pub(super) async fn run(paths: &Paths, args: InitArgs) -> Outcome {
         )
     })?;
     let text = configuration(&node);
-    if write_wanted(paths, &text)? {
+    let changed = write_wanted(paths, &text)?;
+    if changed {
         let log = if runs_with_default_data(paths).await? {
             running_etcd::wal_dir_to_keep(paths, &config::default_data_dir(paths)?).await?
         } else {
@@ -47,7 +62,16 @@ pub(super) async fn run(paths: &Paths, args: InitArgs) -> Outcome {
     }
     systemd::enable_and_reload_agent().await?;
     let after = healthy(&Client::new(paths), &Deadline::after(args.timeout)).await?;
-    out::print_clean(&status_view::shown(&after, status_view::Form::Table)?)?;
+    if args.output.format == Format::Table {
+        out::print_clean(&status_view::shown(&after, status_view::Form::Table)?)?;
+        return Ok(Exit::Ok);
+    }
+    let done = Initialized {
+        changed,
+        message: format!("{node} is a healthy cluster of one, with a backup"),
+        node,
+    };
+    args.output.print_own(&done, |done| done.message.clone())?;
     Ok(Exit::Ok)
 }
 

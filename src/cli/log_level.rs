@@ -1,5 +1,7 @@
 //! `etcd-agent log-level`.
 
+use serde::{Deserialize, Serialize};
+
 use super::client::Client;
 use super::exit::{Exit, Outcome};
 use super::out::Output;
@@ -20,15 +22,30 @@ pub(super) struct LogArgs {
     output: Output,
 }
 
+/// The answer, as JSON.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Level {
+    /// False if this filter was in force already, or is only shown.
+    pub(super) changed: bool,
+    #[serde(flatten)]
+    pub(super) view: LogView,
+}
+
 pub(super) async fn run(paths: &Paths, args: LogArgs) -> Outcome {
     let client = Client::new(paths);
+    let before: LogView = client.get("/v1/log-level").await?;
     let view: LogView = if args.reset || args.level.is_some() {
         client
             .post("/v1/log-level", &LogOrder { level: args.level })
             .await?
     } else {
-        client.get("/v1/log-level").await?
+        before.clone()
     };
-    args.output.print(&view, |view| format!("{}\n", view.filter))?;
+    let answer = Level {
+        changed: view != before,
+        view,
+    };
+    args.output
+        .print(&answer, |answer| format!("{}\n", answer.view.filter))?;
     Ok(Exit::Ok)
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::client::Client;
+use super::confirm::Yes;
 use super::direct::{self, OrderArgs};
 use super::exit::{Exit, Failure, Outcome};
 use super::health;
@@ -40,6 +41,8 @@ pub(super) struct AcquireArgs {
 pub(super) struct ReleaseArgs {
     /// The node whose lock ends; default: this one
     node: Option<NodeName>,
+    #[command(flatten)]
+    yes: Yes,
     #[command(flatten)]
     output: Output,
     #[command(flatten)]
@@ -91,6 +94,9 @@ async fn release(client: &Client, args: ReleaseArgs) -> Outcome {
     let view = match args.node {
         Some(node) if node != seen.node.node => {
             direct::known(&seen, &node)?;
+            args.yes.ask(&format!(
+                "The reboot lock of {node} ends. If that host is rebooting, another one may reboot at the same time."
+            ))?;
             release_other(client, node, args.timeout).await?
         }
         _ => client.post("/v1/reboot-lock/release", &()).await?,

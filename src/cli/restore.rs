@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use super::bootstrapped::{self, Opened};
 use super::client::Client;
 use super::confirm::{Yes, on_a_terminal};
+use super::direct::OrderArgs;
 use super::exit::{Exit, Failure, Outcome};
 use super::moment::moment;
 use super::progress::{Progress, note};
 use super::wait::{self, Deadline, Timeout};
-use super::{direct, health, out, restore_to, status_view};
+use super::{direct, health, out, restore_to};
 use crate::model::{
     AdminStatus, BackupId, BackupSummary, ClusterName, DirectiveView, EpochEtcd, EtcdVersion, NodeName,
     OperatorRequest, RestoreTarget, Revision, UnixMs, wording,
@@ -51,9 +53,8 @@ pub(super) struct RestoreArgs {
     /// made to fit
     #[arg(long, value_name = "VERSION", conflicts_with = "to")]
     etcd_version: Option<EtcdVersion>,
-    /// Change nothing; show what would happen
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    order: OrderArgs,
     #[command(flatten)]
     timeout: Timeout,
 }
@@ -70,9 +71,8 @@ pub(super) struct BootstrapArgs {
     empty: bool,
     #[command(flatten)]
     yes: Yes,
-    /// Change nothing; show what would happen
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    order: OrderArgs,
     #[command(flatten)]
     timeout: Timeout,
 }
@@ -101,13 +101,14 @@ pub(super) async fn restore_at(paths: &Paths, args: RestoreArgs, terminal: bool)
             wanted: args.wanted(),
             dir,
             more: &args.more,
+            output: args.order.output,
         };
         return restore_to::run(paths, &target).await;
     }
-    args.yes.require(args.dry_run, terminal)?;
+    args.yes.require(args.order.dry_run, terminal)?;
     let client = Client::new(paths);
     let seen: AdminStatus = client.get("/v1/status").await?;
-    if seen.starting && !args.dry_run {
+    if seen.starting && !args.order.dry_run {
         return Err(Failure::refused(
             "the agent has just started and has not observed the cluster yet: ask again in a moment",
         ));
@@ -128,11 +129,11 @@ pub(super) async fn restore_at(paths: &Paths, args: RestoreArgs, terminal: bool)
     if let Some(at) = args.time {
         note(&format!("the state at {}", wording::time(at)));
     }
-    if args.dry_run {
-        return preview(&client, &request).await;
+    if args.order.dry_run {
+        return preview(&client, &request, args.order).await;
     }
     args.yes.confirm(&warning(&seen, backup))?;
-    open_epoch(&client, &seen, &request, args.timeout).await
+    open_epoch(&client, &seen, &request, args.timeout, args.order).await
 }
 
 pub(super) async fn bootstrap(paths: &Paths, args: BootstrapArgs) -> Outcome {
@@ -144,11 +145,14 @@ pub(super) async fn bootstrap(paths: &Paths, args: BootstrapArgs) -> Outcome {
 pub(super) async fn bootstrap_at(paths: &Paths, args: BootstrapArgs, terminal: bool) -> Outcome {
     let word = vouched(&args);
     if word.is_some() {
-        args.yes.require(args.dry_run, terminal)?;
+        args.yes.require(args.order.dry_run, terminal)?;
     }
     let client = Client::new(paths);
     let seen: AdminStatus = client.get("/v1/status").await?;
     let epoch = health::newest_epoch(&seen);
+    if bootstrapped::is_formed(&seen, &args.without) {
+        return bootstrapped::report(&seen, &Opened::of(&seen, false), args.order.output);
+    }
     if epoch.0 > 0 {
         return Err(Failure::refused(format!(
             "there is a cluster already (epoch {epoch}): `etcd-agent status` shows its state, `etcd-agent restore` \
@@ -160,13 +164,13 @@ pub(super) async fn bootstrap_at(paths: &Paths, args: BootstrapArgs, terminal: b
         without,
         empty: args.empty,
     };
-    if args.dry_run {
-        return preview(&client, &request).await;
+    if args.order.dry_run {
+        return preview(&client, &request, args.order).await;
     }
     if let Some(word) = word {
         args.yes.confirm(&word)?;
     }
-    open_epoch(&client, &seen, &request, args.timeout).await
+    open_epoch(&client, &seen, &request, args.timeout, args.order).await
 }
 
 /// What an operator vouches for, if it is anything.
@@ -186,17 +190,18 @@ fn vouched(args: &BootstrapArgs) -> Option<String> {
 }
 
 /// Shows what would happen.
-async fn preview(client: &Client, request: &OperatorRequest) -> Outcome {
+async fn preview(client: &Client, request: &OperatorRequest, order: OrderArgs) -> Outcome {
     let view: DirectiveView = client.post("/v1/preview", request).await?;
-    out::print(&direct::render(&out::plain(&view)?))?;
-    Ok(Exit::Ok)
+    direct::preview(&view, order)
 }
 
+/// Submits a request to open an epoch, waits until the epoch serves, and reports it.
 async fn open_epoch(
     client: &Client,
     seen: &AdminStatus,
     request: &OperatorRequest,
     timeout: Timeout,
+    order: OrderArgs,
 ) -> Outcome {
     let deadline = Deadline::after(timeout.timeout);
     let mut progress = Progress::new();
@@ -210,8 +215,11 @@ async fn open_epoch(
     let view = wait::submit(client, request).await?;
     let after = wait::epoch_after(client, view, before, members, &deadline, &mut progress).await?;
     drop(progress);
-    out::print_clean(&status_view::shown(&after, status_view::Form::Table)?)?;
-    Ok(Exit::Ok)
+    let mut opened = Opened::of(&after, true);
+    if let OperatorRequest::Restore { backup, .. } = request {
+        opened.backup = Some(backup.clone());
+    }
+    bootstrapped::report(&after, &opened, order.output)
 }
 
 /// The backup to restore, or a point that its increments lead to. For `latest` it is the newest point, for a

@@ -5,15 +5,17 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use super::config::load;
 use super::exit::{Exit, Failure, Outcome};
-use super::out;
+use super::out::Output;
 use super::progress::Progress;
 use super::wait;
 use crate::adapters::store::open_backups;
 use crate::backup;
 use crate::config::Settings;
-use crate::model::{BackupId, BackupSummary, RestoreTarget};
+use crate::model::{BackupId, BackupSummary, RestoreTarget, Revision};
 use crate::paths::Paths;
 use crate::ports::ObjectStore;
 use crate::unit::data::build_data_dir;
@@ -28,6 +30,19 @@ pub(super) struct Target<'a> {
     pub(super) dir: &'a Path,
     /// Passed to `etcdutl snapshot restore`.
     pub(super) more: &'a [String],
+    /// The form of the answer.
+    pub(super) output: Output,
+}
+
+/// The directory that was built, as JSON.
+#[derive(Debug, Serialize)]
+pub(super) struct Built {
+    pub(super) changed: bool,
+    pub(super) data_dir: PathBuf,
+    /// The backup that it holds.
+    pub(super) backup: BackupId,
+    pub(super) revision: Revision,
+    pub(super) message: String,
 }
 
 pub(super) async fn run(paths: &Paths, target: &Target<'_>) -> Outcome {
@@ -85,13 +100,23 @@ pub(super) async fn run_until(paths: &Paths, target: &Target<'_>, stop: impl Fut
         .map_err(Failure::failed)?;
     settle(&built, target.dir, &parent).map_err(|error| cannot_write(target.dir, &error))?;
     drop(progress);
-    out::print(&format!(
-        "{} holds {} at revision {}: member {member_id} of cluster {cluster_id}, taken by etcd {}\n",
+    let message = format!(
+        "{} holds {} at revision {}: member {member_id} of cluster {cluster_id}, taken by etcd {}",
         target.dir.display(),
         point.id,
         point.revision,
         fetched.etcd_version,
-    ))?;
+    );
+    let built = Built {
+        changed: true,
+        data_dir: target.dir.to_owned(),
+        backup: point.id,
+        revision: point.revision,
+        message,
+    };
+    target
+        .output
+        .print_own(&built, |built| format!("{}\n", built.message))?;
     Ok(Exit::Ok)
 }
 

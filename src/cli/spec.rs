@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::client::Client;
+use super::confirm::Yes;
 use super::decision::decided;
 use super::exit::{Exit, Failure, Outcome};
 use super::out::Output;
@@ -39,6 +40,8 @@ pub(super) struct SetArgs {
     /// Change nothing; show what would follow
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    yes: Yes,
     #[command(flatten)]
     output: Output,
 }
@@ -86,6 +89,12 @@ async fn set(paths: &Paths, args: &SetArgs) -> Outcome {
         return Err(Failure::refused(held(args.size, found, &paths.config_file())));
     }
     let client = Client::new(paths);
+    if !args.dry_run {
+        let seen: AdminStatus = client.get("/v1/status").await?;
+        if let Some(what) = removes(seen.size, args.size) {
+            args.yes.ask(&what)?;
+        }
+    }
     let order = SizeOrder {
         size: args.size,
         force: args.force,
@@ -103,6 +112,16 @@ async fn set(paths: &Paths, args: &SetArgs) -> Outcome {
         args.output.print(&view, ordered)?;
     }
     Ok(Exit::Ok)
+}
+
+/// What a smaller size removes; `None` for one that is not smaller.
+pub(super) fn removes(before: usize, size: usize) -> Option<String> {
+    let fewer = before.checked_sub(size).filter(|fewer| *fewer > 0)?;
+    let members = if fewer == 1 { "member is" } else { "members are" };
+    Some(format!(
+        "{before} voters are wanted now, and then {size}: {fewer} {members} removed from the cluster. `--dry-run` shows \
+         what would follow."
+    ))
 }
 
 /// Waits for a while until all reachable agents follow the size, and names those that do not.

@@ -67,7 +67,12 @@ pub(super) async fn meant(store: &Client, wanted: &str) -> Result<BackupId, Fail
         return BackupId::new(wanted).map_err(|error| Failure::new(Exit::Usage, error));
     }
     let latest: BackupSummary = store.get("/v1/backups/point").await?;
-    Ok(Point::parse(&latest.id).backup)
+    Ok(full_of(&latest.id))
+}
+
+/// The full backup that a point starts from; a full backup itself.
+pub(super) fn full_of(id: &BackupId) -> BackupId {
+    Point::parse(id).backup
 }
 
 async fn verify(client: &Client, id: &BackupId, timeout: Timeout) -> Result<(), Failure> {

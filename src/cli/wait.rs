@@ -23,6 +23,14 @@ pub(super) struct Timeout {
     pub timeout: Duration,
 }
 
+/// `--timeout` of commands that only read.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(super) struct ListTimeout {
+    /// Give up waiting for the store after this long, e.g. 90s or 10m
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "10m")]
+    pub timeout: Duration,
+}
+
 /// Parses a time span, within the range of the clock.
 pub(super) fn span(text: &str) -> Result<Duration, String> {
     const LONGEST: Duration = Duration::from_hours(24 * 366);

@@ -201,10 +201,7 @@ async fn delete_command(State(api): Shared, Strict(wanted): Strict<CommandName>)
     if deleted.map_err(|error| Refused::by_store(&error))? {
         return Ok(Json(wanted));
     }
-    Err(Refused::new(
-        StatusCode::NOT_FOUND,
-        format!("there is no command {} in the store", wanted.name),
-    ))
+    Err(Refused::new(StatusCode::NOT_FOUND, wanted.absent()))
 }
 
 /// The query of `GET /v1/backups` and `GET /v1/backups/retention`, which return one page.

@@ -211,6 +211,7 @@ impl AgentHandle for FakeAgent {
             request,
             state: RequestState::Pending,
             message: "queued".to_owned(),
+            changed: true,
         })
     }
     fn take_over(&self, request: OperatorRequest) -> PortResult<RequestView> {
@@ -222,6 +223,7 @@ impl AgentHandle for FakeAgent {
             request: OperatorRequest::Backup,
             state: RequestState::Done,
             message: "b (revision 7)".to_owned(),
+            changed: true,
         })
     }
     async fn direct(&self, order: &DirectiveOrder) -> PortResult<DirectiveView> {

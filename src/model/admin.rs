@@ -88,6 +88,14 @@ pub struct RequestView {
     pub state: RequestState,
     /// One line: the progress, the result, or the failure and what to do.
     pub message: String,
+    /// False if nothing was changed, because it was so already. True from the moment when the request is accepted,
+    /// and from an agent of an older version.
+    #[serde(default = "changed")]
+    pub changed: bool,
+}
+
+fn changed() -> bool {
+    true
 }
 
 /// The state of a request.

@@ -49,6 +49,13 @@ pub struct CommandName {
     pub name: String,
 }
 
+impl CommandName {
+    /// The error text of the agent for a command that is not in the store (HTTP status 404).
+    pub fn absent(&self) -> String {
+        format!("there is no command {} in the store", self.name)
+    }
+}
+
 /// The backup settings other than the interval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -98,6 +98,31 @@ pub enum OperatorRequest {
 }
 
 impl OperatorRequest {
+    /// True if what it asks for is so already, as this node reports itself: the node follows the epoch, the other one
+    /// leads, or the lock is held for the same owner.
+    pub fn is_so_on(&self, node: &NodeStatus) -> bool {
+        match self {
+            Self::ConfirmEpoch { token, .. } => node
+                .genesis
+                .as_ref()
+                .is_some_and(|genesis| genesis.token == *token),
+            Self::MoveLeader { to: Some(to), .. } => {
+                let leader = node.etcd.known().and_then(|etcd| etcd.leader);
+                let mut members = node.members.known().into_iter().flat_map(|list| &list.members);
+                let named = members.find(|member| member.name == to.as_str());
+                named.is_some_and(|member| Some(member.id) == leader)
+            }
+            Self::RebootLock { owner, .. } => {
+                let released = node.steering.directives.released.get(&node.node).copied();
+                let lock = &node.steering.reboot_locks.own;
+                let valid = lock.version > released.unwrap_or_default();
+                let hold = lock.hold.as_ref().filter(|_| valid);
+                hold.is_some_and(|hold| hold.confirmed && hold.owner == *owner)
+            }
+            _ => false,
+        }
+    }
+
     /// The electors that, on the operator's word, are lost permanently.
     pub fn without(&self) -> impl Iterator<Item = &NodeName> {
         let without = match self {

@@ -256,7 +256,8 @@ impl AgentHandle for Agent {
 
     fn submit(&self, mut request: OperatorRequest) -> PortResult<RequestView> {
         self.fill_in(&mut request);
-        let view = self.shared.submit(request, false)?;
+        let changes = !self.is_so(&request);
+        let view = self.shared.submit(request, false, changes)?;
         let busy = self.shared.with(|inner| inner.jobs.backups.verify.running);
         if busy && view.message == QUEUED && matches!(view.request, OperatorRequest::Verify { .. }) {
             let asked = view.request.clone();
@@ -269,7 +270,8 @@ impl AgentHandle for Agent {
 
     fn take_over(&self, mut request: OperatorRequest) -> PortResult<RequestView> {
         self.fill_in(&mut request);
-        self.shared.submit(request, true)
+        let changes = !self.is_so(&request);
+        self.shared.submit(request, true, changes)
     }
 
     fn request(&self, id: u64) -> Option<RequestView> {

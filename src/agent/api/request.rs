@@ -41,4 +41,9 @@ impl Agent {
             *asked = self.ports.clock.steady();
         }
     }
+
+    /// True if what the request asks for is so already, as far as this node knows.
+    pub(crate) fn is_so(&self, request: &OperatorRequest) -> bool {
+        request.is_so_on(&self.status())
+    }
 }

@@ -13,13 +13,19 @@ pub(crate) async fn flush(agent: &Agent) -> PortResult<()> {
     // This request is answered through raft: after it the local revision is not older than any write
     // acknowledged before.
     agent.ports.etcd.members(true).await?;
-    flush_to(agent, agent.ports.etcd.status().await?.revision);
+    let revision = agent.ports.etcd.status().await?.revision;
+    flush_to(agent, revision);
     // Set after the revision, so progress is compared with this request.
     let covered = agent.shared.with(|inner| {
         inner.jobs.backups.flushing = true;
         inner.jobs.backups.covered
     });
     if let Some((covered, _)) = covered {
+        if covered >= revision {
+            agent
+                .shared
+                .note_unchanged(|request| *request == OperatorRequest::Increment);
+        }
         answer_flush(agent, covered);
     }
     Ok(())

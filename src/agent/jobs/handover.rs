@@ -28,35 +28,45 @@ pub(crate) fn hand_over(agent: &Agent, request: &OperatorRequest, to: &NodeName)
             ended = tokio::time::timeout(LONGEST, followed(&agent, id, &request, &to)) => ended,
             () = agent.shared.stopped.cancelled() => return,
         };
-        let (state, message) = ended.unwrap_or_else(|_| {
+        let (state, message, changed) = ended.unwrap_or_else(|_| {
             let hours = LONGEST.as_secs() / 3600;
-            (RequestState::Failed, format!("not done by {to} within {hours} h"))
+            failed(format!("not done by {to} within {hours} h"))
         });
-        agent.shared.handed(id, state, &format!("{to}: {message}"));
+        agent
+            .shared
+            .handed(id, state, &format!("{to}: {message}"), changed);
     });
 }
 
-/// The final state of the request on the other node, and its message.
+/// The end of a request that failed, or whose outcome is unknown.
+fn failed(message: String) -> (RequestState, String, bool) {
+    (RequestState::Failed, message, true)
+}
+
+/// The final state of the request on the other node, its message, and whether anything was changed.
 async fn followed(
     agent: &Agent,
     id: u64,
     request: &OperatorRequest,
     to: &NodeName,
-) -> (RequestState, String) {
+) -> (RequestState, String, bool) {
     let peers = &agent.ports.peers;
     let mut view = match peers.submit(to, request).await {
         Ok(view) => view,
-        Err(error) => return (RequestState::Failed, format!("it could not be asked: {error}")),
+        Err(error) => return failed(format!("it could not be asked: {error}")),
     };
     let clock = &agent.ports.clock;
     let (mut silent, mut heard) = (0, clock.steady());
     loop {
         if view.state != RequestState::Pending {
-            return (view.state, view.message);
+            return (view.state, view.message, view.changed);
         }
-        agent
-            .shared
-            .handed(id, RequestState::Pending, &format!("{to}: {}", view.message));
+        agent.shared.handed(
+            id,
+            RequestState::Pending,
+            &format!("{to}: {}", view.message),
+            view.changed,
+        );
         tokio::time::sleep(LOOK).await;
         match peers.request(to, view.id).await {
             Ok(new) => {
@@ -70,13 +80,12 @@ async fn followed(
                 });
             }
             Err(PortError::Permanent(error)) => {
-                let text = format!("the outcome is not known: {error}");
-                return (RequestState::Failed, text);
+                return failed(format!("the outcome is not known: {error}"));
             }
             Err(error) => {
                 silent += 1;
                 if silent >= SILENT {
-                    return (RequestState::Failed, format!("the outcome is not known: {error}"));
+                    return failed(format!("the outcome is not known: {error}"));
                 }
             }
         }
@@ -128,6 +137,7 @@ mod tests {
                 request: OperatorRequest::Backup,
                 state,
                 message: "n1 leads".to_owned(),
+                changed: true,
             };
             let told = dated(view, Duration::from_secs(seconds));
             assert_eq!((told.state, told.message.as_str()), (state, expected));

@@ -124,6 +124,9 @@ pub(crate) fn prune(agent: &Agent, after: Option<BackupId>) {
                             names.join(", ")
                         );
                     }
+                    if !pruned.changed() {
+                        agent.shared.note_unchanged(asked);
+                    }
                     agent.shared.set_request_state(asked, RequestState::Done, &text);
                     agent.shared.with(|inner| inner.jobs.backups.pruned = after);
                 }

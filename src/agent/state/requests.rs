@@ -15,8 +15,13 @@ const ENDED_LIMIT: usize = 64;
 
 impl Shared {
     /// Queues an operator's request. A request that was `taken` over from another node is not handed over
-    /// again.
-    pub(crate) fn submit(&self, request: OperatorRequest, taken: bool) -> PortResult<RequestView> {
+    /// again. `changes` is false if what it asks for is so already.
+    pub(crate) fn submit(
+        &self,
+        request: OperatorRequest,
+        taken: bool,
+        changes: bool,
+    ) -> PortResult<RequestView> {
         let view = self.with_requests(|requests| {
             let pending = requests.all.values().filter(|r| r.state == RequestState::Pending);
             if pending.clone().count() >= REQUESTS_LIMIT {
@@ -62,6 +67,7 @@ impl Shared {
                 request,
                 state: RequestState::Pending,
                 message: QUEUED.to_owned(),
+                changed: changes,
             };
             requests.all.insert(id, view.clone());
             if taken {
@@ -136,8 +142,8 @@ impl Shared {
         })
     }
 
-    /// Updates a request that another node carries out.
-    pub(crate) fn handed(&self, id: u64, state: RequestState, message: &str) {
+    /// Updates a request that another node carries out. `changed` is that node's answer.
+    pub(crate) fn handed(&self, id: u64, state: RequestState, message: &str, changed: bool) {
         self.with_requests(|requests| {
             if state != RequestState::Pending {
                 requests.handed.remove(&id);
@@ -146,7 +152,22 @@ impl Shared {
                 && request.state == RequestState::Pending
             {
                 request.state = state;
+                request.changed &= changed;
                 message.clone_into(&mut request.message);
+            }
+        });
+    }
+
+    /// Notes that the pending requests of this kind change nothing: it is so already.
+    pub(crate) fn note_unchanged(&self, which: impl Fn(&OperatorRequest) -> bool) {
+        self.with_requests(|requests| {
+            let handed = &requests.handed;
+            let pending = requests
+                .all
+                .values_mut()
+                .filter(|r| r.state == RequestState::Pending && !handed.contains(&r.id));
+            for request in pending.filter(|r| which(&r.request)) {
+                request.changed = false;
             }
         });
     }

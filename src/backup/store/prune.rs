@@ -34,6 +34,11 @@ pub struct Pruned {
 }
 
 impl Pruned {
+    /// True if anything was removed.
+    pub fn changed(&self) -> bool {
+        !self.removed.is_empty() || !self.abandoned.is_empty()
+    }
+
     /// One line for people.
     pub fn text(&self) -> String {
         let mut parts = vec![format!("{} backups removed", self.removed.len())];

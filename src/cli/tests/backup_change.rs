@@ -1,4 +1,4 @@
-//! `backup delete`, `backup keep` and `backup annotate` against an agent.
+//! `backup delete`, `backup keep` and `backup annotate` against an agent, and `backup now --note`.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ use axum::{Json, Router};
 use clap::Parser;
 
 use super::{fixture, socket};
-use crate::cli::{Cli, Client, Exit, Failure, Verb, backup};
+use crate::cli::{Cli, Client, Exit, Failure, Verb, backup, dispatch};
 use crate::model::*;
 
 /// What the agent was asked.
@@ -122,6 +122,79 @@ async fn a_refusal_and_a_failure_have_their_exit_codes() {
     assert_eq!(*asked.lock().unwrap(), []);
 }
 
+/// An agent that answers about each backup on its own.
+fn picky() -> (tempfile::TempDir, Client, Asked) {
+    let asked = Asked::default();
+    let orders = Arc::clone(&asked);
+    let change = move |Json(order): Json<BackupOrder>| {
+        orders.lock().unwrap().push(order.clone());
+        async move {
+            let no = |status, error: &str| {
+                let error = error.to_owned();
+                Err((status, Json(ApiError { error })))
+            };
+            match order.backup.as_str() {
+                NEWEST => no(StatusCode::BAD_REQUEST, "it is the newest one"),
+                BROKEN => no(StatusCode::BAD_GATEWAY, "403"),
+                name => Ok(Json(BackupChangeView {
+                    changed: name == ID && !order.dry_run,
+                    backup: order.backup,
+                    message: "done".to_owned(),
+                })),
+            }
+        }
+    };
+    let (root, client) = socket::serve(Router::new().route("/v1/backups/change", post(change)));
+    (root, client, asked)
+}
+
+const GONE: &str = "2026-03-01T10:00:00Z-000001";
+const NEWEST: &str = "2026-03-01T13:00:00Z-000004";
+const BROKEN: &str = "2026-03-01T09:00:00Z-000000";
+
+#[tokio::test]
+async fn each_of_several_is_answered() {
+    type Row<'a> = (&'a [&'a str], Option<Exit>, &'a [&'a str]);
+    let (_root, client, asked) = picky();
+    let rows: [Row<'_>; 3] = [
+        (&[ID, GONE], None, &[]),
+        (&[NEWEST, ID, GONE], Some(Exit::Refused), &[NEWEST]),
+        (&[NEWEST, BROKEN, ID], Some(Exit::Failed), &[NEWEST, BROKEN]),
+    ];
+    for (names, exit, texts) in rows {
+        asked.lock().unwrap().clear();
+        let mut words = vec!["delete"];
+        words.extend(names);
+        words.extend(["--yes", "-o", "json"]);
+        let ended = run(&client, &words).await;
+        let given: Vec<String> = asked
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|order| order.backup.to_string())
+            .collect();
+        assert_eq!(given, names, "a refusal ends nothing");
+        let Some(exit) = exit else {
+            assert_eq!(ended, Ok(Exit::Ok), "{names:?}");
+            continue;
+        };
+        let failure = ended.unwrap_err();
+        assert_eq!(failure.exit, exit, "{failure}");
+        let lines: Vec<&str> = failure.text.lines().collect();
+        assert_eq!(lines.len(), texts.len(), "{failure}");
+        for (line, name) in lines.iter().zip(texts) {
+            assert!(line.starts_with(&format!("{name}: ")), "{line}");
+        }
+    }
+    // A name that is none is refused before anything is deleted.
+    asked.lock().unwrap().clear();
+    let refused = run(&client, &["delete", ID, "no name", "--yes"])
+        .await
+        .unwrap_err();
+    assert_eq!(refused.exit, Exit::Usage);
+    assert_eq!(*asked.lock().unwrap(), []);
+}
+
 /// What the agent of this node answers, and what it passes on from another node.
 #[test]
 fn the_backup_that_was_taken_is_found_in_the_answer() {
@@ -137,4 +210,65 @@ fn the_backup_that_was_taken_is_found_in_the_answer() {
         failed.exit == Exit::Failed && failed.text.contains("n2: done"),
         "{failed}"
     );
+}
+
+/// An agent that has taken a backup on another node, and answers orders with this status.
+fn taking(status: StatusCode) -> (tempfile::TempDir, Asked) {
+    let asked = Asked::default();
+    let orders = Arc::clone(&asked);
+    let view = |request| RequestView {
+        id: 1,
+        request,
+        state: RequestState::Done,
+        message: format!("n2: {ID} (revision 7)"),
+        changed: true,
+    };
+    let change = move |Json(order): Json<BackupOrder>| {
+        orders.lock().unwrap().push(order.clone());
+        async move {
+            let error = "because".to_owned();
+            if status != StatusCode::OK {
+                return Err((status, Json(ApiError { error })));
+            }
+            Ok(Json(BackupChangeView {
+                backup: order.backup,
+                changed: true,
+                message: "noted".to_owned(),
+            }))
+        }
+    };
+    let router = Router::new().route("/v1/backups/change", post(change)).route(
+        "/v1/requests",
+        post(move |Json(request): Json<OperatorRequest>| async move { Json(view(request)) }),
+    );
+    let (root, _) = socket::serve(router);
+    (root, asked)
+}
+
+#[tokio::test]
+async fn a_backup_is_taken_with_a_note() {
+    let line = ["etcd-agent", "backup", "now", "--note", "before the upgrade"];
+    for (status, exit) in [
+        (StatusCode::OK, None),
+        (StatusCode::BAD_REQUEST, Some(Exit::Refused)),
+    ] {
+        let (root, asked) = taking(status);
+        let paths = crate::paths::Paths::below(root.path());
+        let ended = Box::pin(dispatch(&paths, Cli::try_parse_from(line).unwrap().verb)).await;
+        let order = asked.lock().unwrap().pop().unwrap();
+        let text = Some("before the upgrade".to_owned());
+        assert_eq!(order.backup.as_str(), ID);
+        assert_eq!(order.change, BackupChange::Annotate { text });
+        match exit {
+            None => assert_eq!(ended, Ok(Exit::Ok)),
+            Some(exit) => {
+                let failure = ended.unwrap_err();
+                assert_eq!(failure.exit, exit);
+                assert!(
+                    failure.text.contains("is taken, and has no note: because"),
+                    "{failure}"
+                );
+            }
+        }
+    }
 }

@@ -1,14 +1,18 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod already;
 mod backup_change;
+mod backup_show;
 pub(in crate::cli) mod fixture;
 mod look;
 mod ok_to_stop;
 mod orders;
+mod outputs;
 mod pages;
 mod plan_after;
 mod restore_to;
 pub(in crate::cli) mod schema;
+mod schema_answers;
 mod socket;
 mod text;
 mod upgrade;
@@ -36,7 +40,21 @@ fn the_command_line_is_well_formed() {
         "backup run --once --endpoints https://10.0.0.1:2379,https://10.0.0.2:2379 --cacert ca --cert c --key k",
         "etcd-manager commands list -o json",
         "etcd-manager commands delete 2023-11-14T23:00:00Z-000000",
+        "etcd-manager commands delete 2023-11-14T23:00:00Z-000000 --yes -o yaml",
         "bootstrap --empty",
+        "bootstrap --empty --yes -o json",
+        "restore latest --yes -o json",
+        "restore latest --to /tmp/data -o json",
+        "init -o json",
+        "reload -o json",
+        "config check --accept-losses --yes -o json",
+        "spec set size=3 --yes",
+        "alarm disarm --force --yes",
+        "reboot-lock release n2 --yes",
+        "backup show",
+        "backup show 2026-03-01T12:00:00Z-000003 -o json",
+        "backup now --note before",
+        "backup delete 2026-03-01T12:00:00Z-000003 2026-03-01T11:00:00Z-000002 --yes",
         "backup list -o json --timeout 1h",
         "backup prune --dry-run -o json",
         "backup prune --timeout 5m",
@@ -106,6 +124,7 @@ fn the_command_line_is_well_formed() {
     assert!(acts.is_err(), "`backup` shows help, with options too");
     for bad in [
         "backup delete",
+        "backup now --increment --note x",
         "backup keep x --undo --reason y",
         "backup annotate x",
         "backup annotate x y --remove",

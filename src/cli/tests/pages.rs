@@ -36,7 +36,7 @@ fn all(command: &Command, before: &str, found: &mut BTreeMap<String, Command>) {
     }
 }
 
-fn verbs() -> BTreeMap<String, Command> {
+pub(super) fn verbs() -> BTreeMap<String, Command> {
     let mut found = BTreeMap::new();
     all(&command(), "", &mut found);
     assert!(found.len() > 40, "only {} commands were found", found.len());

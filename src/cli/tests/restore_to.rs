@@ -9,6 +9,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::settings_tree;
+use crate::cli::out::Output;
 use crate::cli::restore_to::{Target, run_until};
 
 /// A backup of etcd-manager, the smallest that there can be.
@@ -58,6 +59,7 @@ async fn b16_what_is_interrupted_leaves_nothing() {
         wanted: None,
         dir: &dir,
         more: &[],
+        output: Output::default(),
     };
     let stop = async {
         there(at("started")).await;

@@ -42,7 +42,7 @@ fn listed<T: serde::Serialize>(schema: &str, name: &'static str, list: &[T]) -> 
     seen
 }
 
-fn object(schema: &str, value: impl serde::Serialize) -> Value {
+pub(super) fn object(schema: &str, value: impl serde::Serialize) -> Value {
     valid(schema, &out::json(&Versioned::new(value)).unwrap())
 }
 
@@ -338,6 +338,7 @@ fn answers_of_verbs_that_change_something() {
             request: OperatorRequest::Backup,
             state: RequestState::Done,
             message: "backup x committed".to_owned(),
+            changed: true,
         },
     );
 }

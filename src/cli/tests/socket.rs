@@ -33,6 +33,7 @@ fn view(id: u64, state: RequestState, message: &str) -> RequestView {
         request: OperatorRequest::Backup,
         state,
         message: message.to_owned(),
+        changed: true,
     }
 }
 

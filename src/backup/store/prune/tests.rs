@@ -278,3 +278,31 @@ async fn the_result_of_a_verification_is_swept_after_its_backup() {
     assert_eq!(pruned.abandoned, [old]);
     assert_eq!(store.list("").await.unwrap(), []);
 }
+
+#[test]
+fn only_what_was_removed_is_a_change() {
+    let id = || BackupId::new("2026-03-01T12:00:00Z-000003").unwrap();
+    let nothing = Pruned::default();
+    let removed = Pruned {
+        removed: vec![id()],
+        ..Pruned::default()
+    };
+    let abandoned = Pruned {
+        abandoned: vec![id()],
+        ..Pruned::default()
+    };
+    let stays = Pruned {
+        refused: vec![(id(), "403".to_owned())],
+        kept: vec![(id(), "kept".to_owned())],
+        ..Pruned::default()
+    };
+    let rows = [
+        (nothing, false),
+        (removed, true),
+        (abandoned, true),
+        (stays, false),
+    ];
+    for (pruned, changed) in rows {
+        assert_eq!(pruned.changed(), changed, "{pruned:?}");
+    }
+}
