@@ -74,7 +74,10 @@ impl Agent {
 
     /// Gathers the facts, records the state that follows from them, and builds the observation.
     async fn observe(&self) -> PortResult<Observation> {
-        let facts = observe::gather(self).await?;
+        let assignment = self.ports.state.assignment()?;
+        let ways = observe::client_ways(self, assignment.as_ref());
+        self.ports.etcd.serves_with(&ways);
+        let facts = observe::gather(self, assignment).await?;
         let recorded = record::record(self, &facts);
         Ok(observe::observation(self, facts, recorded))
     }

@@ -44,6 +44,44 @@ fn the_pure_rooms_are_pure() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Calls across a port that change something.
+const EFFECTS: &[&str] = &[
+    ".serves_with(",
+    ".save_",
+    ".clear_gate(",
+    ".close_gate(",
+    ".learn(",
+    ".start_etcd(",
+    ".restart_etcd(",
+    ".stop_etcd(",
+    ".apply(",
+    ".put(",
+    ".delete(",
+];
+
+#[test]
+fn observation_has_no_effects() {
+    let files = files();
+    let rooms: Vec<_> = files
+        .iter()
+        .filter(|file| file.path.starts_with("agent/observe/"))
+        .collect();
+    assert!(
+        rooms.len() > 3,
+        "only {} files of agent/observe/ were found",
+        rooms.len()
+    );
+    for file in rooms {
+        for effect in EFFECTS {
+            assert!(
+                !file.code.contains(effect),
+                "src/{} has `{effect}`: observation asks, and `record` stores what follows",
+                file.path
+            );
+        }
+    }
+}
+
 #[test]
 fn systemd_is_asked_over_d_bus_only() {
     for file in files() {

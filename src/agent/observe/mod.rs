@@ -7,23 +7,26 @@ pub(super) mod store;
 mod transport;
 mod version;
 
+pub(super) use transport::client_ways;
+
 use std::collections::BTreeMap;
 
 use crate::agent::Agent;
 use crate::agent::observe::facts::Facts;
 use crate::model::{
-    AssignmentSummary, BackupSummary, BaseView, DataState, DefragView, DefragWish, DriftView, ElectorView,
-    EtcdBinaries, EtcdRun, Fact, GateView, HashCheck, LeaderAsk, LoadState, NodeName, NodeStatus,
-    Observation, OperatorRequest, RequestView, Steering, TlsView, TransportView, UnixMs, V2View, is_full,
+    Assignment, AssignmentSummary, BackupSummary, BaseView, DataState, DefragView, DefragWish, DriftView,
+    ElectorView, EtcdBinaries, EtcdRun, Fact, GateView, HashCheck, LeaderAsk, LoadState, NodeName,
+    NodeStatus, Observation, OperatorRequest, RequestView, Steering, TlsView, TransportView, UnixMs, V2View,
+    is_full,
 };
 use crate::plan::{self, StopWish};
 use crate::ports::PortResult;
 
-/// Asks the ports.
+/// Asks the ports, for this assignment.
 ///
 /// # Errors
 /// When this node's own state cannot be read.
-pub(super) async fn gather(agent: &Agent) -> PortResult<Facts> {
+pub(super) async fn gather(agent: &Agent, assignment: Option<Assignment>) -> PortResult<Facts> {
     let ports = &agent.ports;
     let steady = ports.clock.steady();
     // Orders are read before the unit. Otherwise an order that arrives in between would be compared with a
@@ -33,8 +36,6 @@ pub(super) async fn gather(agent: &Agent) -> PortResult<Facts> {
         Ok(unit) if unit.load == LoadState::NotFound => Fact::Absent,
         other => Fact::from(other),
     };
-    let assignment = ports.state.assignment()?;
-    transport::note_ways(agent, assignment.as_ref());
     let running = unit.known().is_some_and(|u| u.main_pid != 0);
     let etcd = if running {
         Fact::from(ports.etcd.status().await)

@@ -3,12 +3,12 @@
 
 use crate::agent::Agent;
 use crate::agent::observe::facts::Facts;
-use crate::model::{Assignment, EtcdRun, RestartWish, Transport, TransportView};
+use crate::model::{Assignment, EtcdRun, RestartWish, TlsFiles, Transport, TransportView};
 use crate::plan;
 
-/// Notes how etcd may serve clients: as the last process that was seen, or as it is assigned, if a new one
-/// runs.
-pub(super) fn note_ways(agent: &Agent, assignment: Option<&Assignment>) {
+/// How etcd may serve clients, over TLS with these files or over plain HTTP: as the last process that was seen, or as it
+/// is assigned, if a new one runs.
+pub(in crate::agent) fn client_ways(agent: &Agent, assignment: Option<&Assignment>) -> Vec<Option<TlsFiles>> {
     let runs = agent.shared.etcd_run().transport;
     let assigned = assignment.map(|assigned| assigned.transport(&agent.spec.etcd));
     let mut ways = Vec::new();
@@ -17,7 +17,7 @@ pub(super) fn note_ways(agent: &Agent, assignment: Option<&Assignment>) {
             ways.push(transport.client);
         }
     }
-    agent.ports.etcd.serves_with(&ways);
+    ways
 }
 
 /// Over what etcd speaks here.
