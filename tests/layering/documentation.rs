@@ -154,3 +154,33 @@ fn each_target_of_make_in_the_documentation_is_in_the_makefile() {
         );
     }
 }
+
+/// The longest line of prose.
+const WIDTH: usize = 120;
+
+/// Tables and code may be wider. `docs/versions.md` is written by a test.
+#[test]
+fn prose_in_the_documentation_is_wrapped() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut pages: Vec<_> = ["", "docs", "docs/adr", "tests", "tests/lab", "tests/sim"]
+        .into_iter()
+        .flat_map(|dir| fs::read_dir(root.join(dir)).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ext| ext == "md") && !path.ends_with("docs/versions.md"))
+        .collect();
+    pages.sort();
+    assert!(pages.len() > 40, "only {} pages were found", pages.len());
+    for page in pages {
+        let mut in_code = false;
+        for (number, line) in (1..).zip(fs::read_to_string(&page).unwrap().lines()) {
+            let line = line.trim_start();
+            in_code ^= line.starts_with("```");
+            let is_wide = line.chars().count() > WIDTH;
+            assert!(
+                in_code || line.starts_with('|') || !is_wide,
+                "{}:{number} has more than {WIDTH} columns: {line}",
+                page.display()
+            );
+        }
+    }
+}
