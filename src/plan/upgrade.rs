@@ -61,7 +61,8 @@ fn objection(
     }) {
         return None;
     }
-    unfinished(&cx, &members)
+    quarantined(&cx)
+        .or_else(|| unfinished(&cx, &members))
         .or_else(|| disturbed(&cx, &view, list))
         .or_else(|| step_objection(&cx, &members, to, downgrade))
         .or_else(|| {
@@ -70,6 +71,17 @@ fn objection(
                 .find_map(|(node, status)| lacks(&cx, node, status, to))
         })
         .or_else(|| ignored_settings::objection(cx.spec, to))
+}
+
+/// The quarantine of a move. It ends only while the members run the version that they were moved to.
+fn quarantined(cx: &Context<'_>) -> Option<String> {
+    let statuses = cx.known_nodes().into_iter().map(|(_, status)| status);
+    let mut etcds = statuses.filter_map(|status| status.etcd.known());
+    etcds.any(EtcdStatus::in_quarantine).then(|| {
+        "the cluster is in quarantine for a move to another version: `etcd-agent move --to VERSION` goes on with it, \
+         `etcd-agent move --cancel` ends it"
+            .to_owned()
+    })
 }
 
 /// The upgrade that is still under way, or on its way back.

@@ -42,6 +42,42 @@ fn order(continues: bool) -> OperatorRequest {
     }
 }
 
+/// The quarantine ends only while all members run the version that they were moved to.
+#[test]
+fn no_upgrade_or_downgrade_begins_in_quarantine() {
+    let change = |newer: &str, downgrade: bool| {
+        let to = version(newer);
+        if downgrade {
+            DirectiveChange::Downgrade { to }
+        } else {
+            DirectiveChange::Upgrade {
+                to,
+                pause_after: None,
+            }
+        }
+    };
+    for (runs_now, to, downgrade) in [("3.5.35", "3.6.16", false), ("3.6.16", "3.5.35", true)] {
+        let mut obs = with_versions(0, &["3.5.35", "3.6.16"]);
+        each(&mut obs, |status| {
+            runs(status, runs_now);
+            if let Fact::Known(etcd) = &mut status.etcd {
+                etcd.storage_version = Some(version("3.6.0"));
+            }
+        });
+        let change = change(to, downgrade);
+        assert_eq!(upgrade_objection(&obs, &change), None, "{runs_now} to {to}");
+        // Another node shows it first.
+        if let Fact::Known(etcd) = &mut peer(&mut obs, 1).etcd {
+            etcd.errors = vec![ALARM.to_owned()];
+        }
+        let why = upgrade_objection(&obs, &change).unwrap();
+        assert!(
+            why.contains("in quarantine") && why.contains("move --cancel"),
+            "{why}"
+        );
+    }
+}
+
 #[test]
 fn the_marker_of_the_quarantine_is_what_etcd_shows() {
     assert_eq!(QUARANTINE.0.0.to_string(), "7310577378113058405");

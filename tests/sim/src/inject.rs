@@ -65,12 +65,12 @@ pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
         Fault::Lies(host) => {
             let mut world = sim.world();
             world.liar = Some(*host);
-            world.lied = true;
+            world.lied = Some(*host);
         }
         Fault::ForgesCancel(host) => {
             let mut world = sim.world();
             world.forger = Some(*host);
-            world.lied = true;
+            world.lied = Some(*host);
         }
         Fault::InstallEtcd(number) => {
             if let Some(version) = VERSIONS.get(*number) {

@@ -119,8 +119,8 @@ pub struct World {
     pub liar: Option<usize>,
     /// The host that reports a cancelled upgrade which nobody has cancelled.
     pub forger: Option<usize>,
-    /// Whether an agent has ever lied.
-    pub lied: bool,
+    /// The host whose agent has ever lied.
+    pub lied: Option<usize>,
     /// The number of the client's next write.
     pub next_write: u32,
     /// Whether the client writes.
@@ -161,7 +161,7 @@ impl World {
             filled_at: 0,
             liar: None,
             forger: None,
-            lied: false,
+            lied: None,
             next_write: 0,
             writing: true,
             violation: None,

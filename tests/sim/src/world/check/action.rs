@@ -88,13 +88,17 @@ impl World {
     }
 
     /// Rule 8: an agent has a voter removed because the node there attests that its data is lost. A learner
-    /// has no vote yet: it may have started since its agent inspected the data, and is added again.
+    /// has no vote yet: it may have started since its agent inspected the data, and is added again. A node that lies
+    /// about its own data gives up its own member only.
     pub fn check_gone(&mut self, host: usize, id: MemberId) {
         let cluster = self.hosts[host].dir.as_ref().map(|dir| dir.cluster);
         // The agent may have lost its memory while a device was not mounted: `forget` in `inject.rs`.
         let truth = cluster.and_then(|cluster| self.truths.get(&cluster));
         let lost = truth.is_some_and(|truth| truth.lost.contains(&id));
         let whole = |info: &Info| {
+            if self.lied == Some(info.host) {
+                return false;
+            }
             let h = &self.hosts[info.host];
             let is_its = |dir: &Dir| dir.member == id && Some(dir.cluster) == cluster && !dir.log.is_empty();
             !info.learner && !lost && !h.broken && h.disk().is_some_and(is_its)

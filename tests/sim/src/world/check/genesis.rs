@@ -126,7 +126,7 @@ impl World {
 
     fn check_chosen(&mut self, genesis: &Genesis) {
         // A lying node may have changed the electorate in this copy.
-        let electors = if self.lied {
+        let electors = if self.lied.is_some() {
             self.hosts.len()
         } else {
             genesis.electorate.len()
@@ -169,7 +169,7 @@ impl World {
         let is_before = |record: &(Epoch, String)| record.0 == before;
         let follows = self.chosen.contains_key(&before)
             || self.stores().any(|store| store.recorded.iter().any(is_before));
-        let grows = self.lied && self.chosen.keys().all(|epoch| *epoch < genesis.epoch);
+        let grows = self.lied.is_some() && self.chosen.keys().all(|epoch| *epoch < genesis.epoch);
         if genesis.epoch > Epoch(1) && !follows && !grows {
             self.violate(1, format!("epoch {} was opened out of turn", genesis.epoch));
         }
