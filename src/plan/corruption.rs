@@ -113,6 +113,14 @@ pub(super) fn replace<'a>(cx: &mut Context<'a>, list: &'a MemberList) -> Option<
     if !may_remove_voters(cx, &failing) || !may_lose(cx, list, &failing) {
         return None;
     }
+    if !has_majority_left(cx, list) {
+        let text = format!(
+            "{node} is to be rebuilt, but of the members with the majority's data too few are left: lost ones are replaced \
+             first"
+        );
+        cx.because(ReasonCode::TooFewHealthy, text);
+        return None;
+    }
     if *node == cx.spec.node {
         cx.because(
             ReasonCode::LeaderFirst,
@@ -125,6 +133,17 @@ pub(super) fn replace<'a>(cx: &mut Context<'a>, list: &'a MemberList) -> Option<
         format!("{node} is rebuilt from the others: {}", Removal::Corrupt),
     );
     remove(cx, member, node, Removal::Corrupt, None, list)
+}
+
+/// True if the voters that do not differ are still a majority of those that were compared. One of them may have lost
+/// its data and its membership since. Another removal would leave the last one alone with what was the majority's
+/// data, and the removed ones without a second node that confirms their removal.
+fn has_majority_left(cx: &Context<'_>, list: &MemberList) -> bool {
+    let right = list
+        .voters()
+        .filter(|voter| !is_corrupt(cx, list.cluster_id, voter.id))
+        .count();
+    own_check(cx, list.cluster_id).is_some_and(|check| 2 * right > check.compared)
 }
 
 /// True if the comparison found a corrupt voter that is still in the list.

@@ -14,7 +14,7 @@ fn check(obs: &Observation, at: UnixMs, corrupt: &[usize]) -> HashCheck {
         cluster_id: list.cluster_id,
         revision: Revision(5),
         at,
-        compared: 3,
+        compared: list.members.len(),
         found: Differences {
             corrupt: corrupt.iter().map(|i| list.members[*i].id).collect(),
             unclear: BTreeSet::new(),
@@ -109,7 +109,8 @@ fn a_member_that_differs_is_rebuilt_only_where_the_configuration_says_so() {
         "the others have to be a quorum"
     );
 
-    let mut leads = with(&[0, 2]);
+    let mut leads = cluster(5, 5, 5);
+    leads.me.steering.hash_check = Some(check(&leads, leads.now, &[0, 2]));
     leads.spec.repair.corrupt = true;
     let decided = decide(&leads);
     assert!(
@@ -121,6 +122,28 @@ fn a_member_that_differs_is_rebuilt_only_where_the_configuration_says_so() {
     joins.spec.join = Join::Add;
     assert_eq!(action(&joins), None);
     assert!(has(&joins, "removal-not-allowed"));
+}
+
+/// The members with the right data are the only evidence that the other one is wrong, and only they can confirm its
+/// removal.
+#[test]
+fn a_member_that_differs_is_rebuilt_only_while_a_majority_with_the_same_data_is_left() {
+    let mut obs = healthy(0);
+    obs.spec.repair.corrupt = true;
+    obs.me.steering.hash_check = Some(check(&obs, obs.now, &[2]));
+    // n2 has lost its data, and its member was removed a moment ago.
+    for status in [true, false] {
+        let status = if status { &mut obs.me } else { peer(&mut obs, 2) };
+        if let Fact::Known(list) = &mut status.members {
+            list.members.remove(1);
+        }
+    }
+    lose_data(peer(&mut obs, 1));
+    let decided = decide(&obs);
+    assert!(
+        !matches!(decided.action, Some(Action::RemoveMember { .. })),
+        "n2 comes back first: {decided:?}"
+    );
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn no_upgrade_or_downgrade_begins_in_quarantine() {
         each(&mut obs, |status| {
             runs(status, runs_now);
             if let Fact::Known(etcd) = &mut status.etcd {
-                etcd.storage_version = Some(version("3.6.0"));
+                etcd.storage_version = downgrade.then(|| version("3.6.0"));
             }
         });
         let change = change(to, downgrade);

@@ -172,6 +172,21 @@ fn ordered(
         order.state = State::Void("all members that were left run a newer minor");
         return;
     }
+    let opened = world.newest().map(|newest| &newest.genesis);
+    let moved = opened.is_some_and(|genesis| {
+        let selected = newest.etcd.as_ref();
+        genesis.etcd.is_some() && selected.is_some_and(|selected| selected.epoch < genesis.epoch)
+    });
+    if moved
+        && matches!(
+            change,
+            DirectiveChange::Upgrade { .. } | DirectiveChange::Downgrade { .. }
+        )
+    {
+        order.state =
+            State::Void("a move that began at the same moment opened an epoch with another version");
+        return;
+    }
     let former = |h: &Host| {
         let settings = h.written.as_ref().filter(|_| h.server.is_some());
         settings.is_some_and(|settings| settings.etcd_version.is_none())
