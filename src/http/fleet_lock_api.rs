@@ -121,7 +121,8 @@ async fn pre_reboot(
     headers: HeaderMap,
     body: Result<Strict<FleetLockRequest>, Refused>,
 ) -> Result<(), FleetLockError> {
-    let owner = owner(&headers, body, &groups)?;
+    let owner = owner(&headers, body)?;
+    permit_group(&owner, &groups)?;
     if handle.status().steering.directives.paused.is_some() {
         let why = "an operator ordered a pause: no host reboots by itself until `etcd-agent resume`";
         return Err(FleetLockError::new(StatusCode::CONFLICT, "paused", why));
@@ -152,13 +153,13 @@ async fn pre_reboot(
     }
 }
 
-/// Releases the lock if the client holds it.
+/// Releases the lock if the client holds it, also if its group is no longer configured: the lock never expires.
 async fn steady_state(
-    State(FleetLock { handle, groups }): Shared,
+    State(FleetLock { handle, .. }): Shared,
     headers: HeaderMap,
     body: Result<Strict<FleetLockRequest>, Refused>,
 ) -> Result<(), FleetLockError> {
-    let owner = owner(&headers, body, &groups)?;
+    let owner = owner(&headers, body)?;
     handle.release_reboot_lock(Some(&owner))?;
     Ok(())
 }
@@ -167,7 +168,6 @@ async fn steady_state(
 fn owner(
     headers: &HeaderMap,
     body: Result<Strict<FleetLockRequest>, Refused>,
-    groups: &[String],
 ) -> Result<LockOwner, FleetLockError> {
     let bad = |why: String| FleetLockError::new(StatusCode::BAD_REQUEST, "bad_request", why);
     if headers
@@ -190,15 +190,23 @@ fn owner(
             "client_params.group is {group:?}, expected 1 to {longest} letters, digits, dots and hyphens"
         )));
     }
-    if !groups.contains(&group) {
-        let known: Vec<String> = groups.iter().map(|known| format!("{known:?}")).collect();
-        let why = format!(
-            "client_params.group is {group:?}, expected a group of this host's reboot_lock.groups ({}): name one of \
-             these in the client (Zincati: `group` of its [identity]), or add the group to reboot_lock.groups on every \
-             host and reload the agents",
-            known.join(", ")
-        );
-        return Err(FleetLockError::new(StatusCode::BAD_REQUEST, "unknown_group", why));
-    }
     Ok(LockOwner::FleetLock { id, group })
+}
+
+/// Refuses a client of a group that may not take the lock.
+fn permit_group(owner: &LockOwner, groups: &[String]) -> Result<(), FleetLockError> {
+    let LockOwner::FleetLock { group, .. } = owner else {
+        return Ok(());
+    };
+    if groups.contains(group) {
+        return Ok(());
+    }
+    let known: Vec<String> = groups.iter().map(|known| format!("{known:?}")).collect();
+    let why = format!(
+        "client_params.group is {group:?}, expected a group of this host's reboot_lock.groups ({}): name one of these \
+         in the client (Zincati: `group` of its [identity]), or add the group to reboot_lock.groups on every host and \
+         reload the agents",
+        known.join(", ")
+    );
+    Err(FleetLockError::new(StatusCode::BAD_REQUEST, "unknown_group", why))
 }
