@@ -19,8 +19,8 @@ pub(super) async fn run(paths: &Paths) -> Outcome {
             };
             if problems.is_some_and(|problems| !problems.may_pass()) {
                 tracing::error!(
-                    "the agent ends until the configuration is corrected, and etcd stays as it is: {text}; then \
-                     `etcd-agent config check` and `systemctl start etcd-agent`"
+                    "the configuration is refused, and the agent stops; etcd is not touched: {text}; correct it, check it with \
+                     `etcd-agent config check`, then run `systemctl start etcd-agent`"
                 );
                 return Ok(Exit::Usage);
             }

@@ -334,7 +334,7 @@ pub(super) fn lock_groups(value: &Value) -> Read<Vec<String>> {
         return Err(format!("found an empty list, expected {expected}"));
     }
     match list.iter().find(|name| !LockOwner::is_group(name)) {
-        Some(name) => Err(format!("{name:?} is no group, expected {expected}")),
+        Some(name) => Err(format!("{name:?} is not a valid group, expected {expected}")),
         None => Ok(list.clone()),
     }
 }

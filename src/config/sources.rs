@@ -194,7 +194,8 @@ fn cannot_read(path: &Path, error: &io::Error) -> Problem {
     match error.kind() {
         ErrorKind::PermissionDenied => problem(format!(
             "cannot be read: {error}; let the user etcd-agent read it (chgrp etcd-agent, chmod 640), or run this as root"
-        )),
+        ))
+        .may_pass(),
         ErrorKind::InvalidInput | ErrorKind::InvalidData => problem(format!("cannot be read: {error}")),
         _ => problem(format!("cannot be read: {error}")).may_pass(),
     }

@@ -13,7 +13,7 @@ use super::field::{Defaulted, Optional, Parse};
 use super::fields::{
     ARCHIVE_KEEP, ARCHIVE_MAX_AGE, ARCHIVE_MIN_AGE, BACKUP_INTERVAL, CLUSTER_GRACE, CLUSTER_JOIN,
     CLUSTER_NAME, ETCD_BINARY, ETCD_CLIENT_PORT, ETCD_CLIENT_TLS, ETCD_DATA_DIR, ETCD_PEER_PORT,
-    ETCD_PEER_TLS, ETCD_PLAIN_CLIENT_PORT, ETCD_VERSIONS_DIR, ETCD_WAL_DIR, STORE, STORE_COPY,
+    ETCD_PEER_TLS, ETCD_PLAIN_CLIENT_PORT, ETCD_VERSIONS_DIR, ETCD_WAL_DIR, NODE_NAME, STORE, STORE_COPY,
 };
 use super::location::SourceLocation;
 use super::machine::Machine;
@@ -48,6 +48,10 @@ impl<'a> Builder<'a> {
             .optional(&CLUSTER_NAME)
             .or_else(|| ClusterName::new("default").ok())?;
         let nodes = self.nodes(&node);
+        if !nodes.contains_key(&node) && self.optional(&NODE_NAME).is_none() {
+            // The host may not have its name yet. What follows depends on which node it is.
+            return None;
+        }
         let size = self.size(nodes.len());
         let etcd = EtcdSpec {
             data_dir: self.data_dir(machine)?,

@@ -274,9 +274,9 @@ fn only_names_that_the_protocol_permits_are_groups_of_the_reboot_lock() {
     for (value, said) in [
         ("[]", "found an empty list"),
         ("\"default\"", "expected a list of groups"),
-        ("[\"a b\"]", "\"a b\" is no group"),
-        ("[\"default\", \"\"]", "\"\" is no group"),
-        (long.as_str(), "is no group"),
+        ("[\"a b\"]", "\"a b\" is not a valid group"),
+        ("[\"default\", \"\"]", "\"\" is not a valid group"),
+        (long.as_str(), "is not a valid group"),
     ] {
         let problems = groups(&format!("[reboot_lock]\ngroups = {value}\n")).unwrap_err();
         assert!(
