@@ -172,9 +172,14 @@ async fn delete(client: &Client, args: DeleteArgs) -> Outcome {
         }
     }
     let count = backups.iter().filter(|one| one.changed).count();
+    let message = if args.order.dry_run {
+        "each is judged alone: once one is deleted, another one may have to stay".to_owned()
+    } else {
+        format!("{count} of {} backups are deleted", backups.len())
+    };
     let deleted = Deleted {
         changed: count > 0,
-        message: format!("{count} of {} backups are deleted", backups.len()),
+        message,
         backups,
     };
     args.order.output.print_own(&deleted, |deleted| {

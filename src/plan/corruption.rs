@@ -115,8 +115,8 @@ pub(super) fn replace<'a>(cx: &mut Context<'a>, list: &'a MemberList) -> Option<
     }
     if !has_majority_left(cx, list) {
         let text = format!(
-            "{node} is to be rebuilt, but of the members with the majority's data too few are left: lost ones are replaced \
-             first"
+            "{node} is to be rebuilt, but too few members with the majority's data are left: lost ones are replaced first, \
+             or the data is compared again"
         );
         cx.because(ReasonCode::TooFewHealthy, text);
         return None;

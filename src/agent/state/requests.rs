@@ -145,14 +145,18 @@ impl Shared {
     /// Updates a request that another node carries out. `changed` is that node's answer.
     pub(crate) fn handed(&self, id: u64, state: RequestState, message: &str, changed: bool) {
         self.with_requests(|requests| {
-            if state != RequestState::Pending {
+            let ended = state != RequestState::Pending;
+            if ended {
                 requests.handed.remove(&id);
             }
             if let Some(request) = requests.all.get_mut(&id)
                 && request.state == RequestState::Pending
             {
                 request.state = state;
-                request.changed &= changed;
+                // That node knows better what was so already.
+                if ended {
+                    request.changed = changed;
+                }
                 message.clone_into(&mut request.message);
             }
         });
