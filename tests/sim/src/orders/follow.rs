@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use etcd_agent::model::{
-    BackupId, DirectiveChange, Directives, Epoch, NodeName, NodeOrder, Origin, RequestState,
+    BackupId, DirectiveChange, Directives, Epoch, NodeName, NodeOrder, Origin, ReasonCode, RequestState,
 };
 use etcd_agent::ports::AgentHandle;
 
@@ -145,6 +145,15 @@ fn ordered(
     order: &mut Order,
 ) {
     let What::Change(change) = &order.what else { return };
+    let refused = {
+        let hosts = sim.world().hosts.len();
+        let agents = (0..hosts).filter_map(|host| sim.agent(host));
+        let mut views = agents.filter_map(|agent| agent.plan_view());
+        views.any(|view| {
+            let mut reasons = view.decision.reasons.iter();
+            reasons.any(|reason| reason.code == ReasonCode::UpgradeRefused)
+        })
+    };
     let mut world = sim.world();
     let newest = world.register();
     let knows = |register: &Directives| lineage.get(&key(register)).is_some_and(|k| k.contains(&index));
@@ -185,6 +194,14 @@ fn ordered(
     {
         order.state =
             State::Void("a move that began at the same moment opened an epoch with another version");
+        return;
+    }
+    if let DirectiveChange::Upgrade { to, .. } = change
+        && refused
+        && world.runs_newer_than(*to)
+    {
+        // A package had replaced the binary, and etcd was restarted in the moment of the order.
+        order.state = State::Refused("a member runs a newer version already".to_owned());
         return;
     }
     let former = |h: &Host| {

@@ -179,6 +179,12 @@ impl World {
         of_cluster.is_some_and(|of_cluster| of_cluster.series() > version.unwrap_or(self.packaged()).series())
     }
 
+    /// True if an etcd runs that is newer than this version.
+    pub(crate) fn runs_newer_than(&self, version: EtcdVersion) -> bool {
+        let mut servers = self.hosts.iter().filter_map(|h| h.server.as_ref());
+        servers.any(|server| server.version > version)
+    }
+
     /// True if every member of the newest cluster runs this version.
     pub(crate) fn all_run(&self, wanted: Option<EtcdVersion>) -> bool {
         let Some(newest) = self.newest() else { return false };
