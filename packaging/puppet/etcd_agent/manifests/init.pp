@@ -135,11 +135,12 @@ class etcd_agent (
   }
 
   if $discard_empty {
-    # Once the agent manages etcd, its drop-in exists. Before, the command itself finds the data directory, of which each
-    # distribution has another.
+    # Only an etcd that runs can be discarded, and not the agent's, whose drop-in exists. The command itself finds the
+    # data directory, which differs between distributions.
     exec { 'etcd-agent discard-empty':
       command => ['/usr/bin/etcd-agent', 'discard-empty'],
       creates => '/etc/systemd/system/etcd.service.d/90-etcd-agent.conf',
+      onlyif  => '/usr/bin/systemctl is-active --quiet etcd',
       timeout => 180,
       require => File['/etc/etcd-agent/config.toml'],
       before  => Service['etcd-agent'],

@@ -8,9 +8,9 @@ use crate::down_times::now;
 use etcd_agent_lab::{Host, Lab, wait_until};
 use serde_json::Value;
 
-/// The longest shutdown of a host: logind waits for the agent for 5 s at most (`InhibitDelayMaxSec=`), and a stop of etcd
-/// that waited for leave would take 20 s more.
-const PROMPT: Duration = Duration::from_secs(15);
+/// The longest shutdown of a host: logind waits for the agent for 5 s at most (`InhibitDelayMaxSec=`), and the rest is a
+/// busy machine. A stop of etcd that waited for leave would take 20 s more than that.
+const PROMPT: Duration = Duration::from_secs(24);
 
 /// Each answer is from fresh looks: right after a member or a host is gone, no answer is a yes.
 pub(crate) fn a_node_may_be_stopped_only_while_the_others_are_whole(lab: &Lab) {

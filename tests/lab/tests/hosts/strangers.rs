@@ -244,7 +244,8 @@ fn a_local_user_forges_signals_and_holds_the_gate(lab: &Lab, host: &Host) {
     let restarted = Instant::now();
     restart(host, "etcd");
     let took = restarted.elapsed();
-    assert!(took < Duration::from_secs(5), "the restart took {took:?}");
+    // A stop that nobody gives leave waits 20 s, and a start that no agent permits longer. The rest is a busy machine.
+    assert!(took < Duration::from_secs(20), "the restart took {took:?}");
     let pid = etcd_pid(host);
     assert_ne!(Some(&pid), pids.get(host.name()));
     let said = host.journal("etcd").unwrap();

@@ -41,7 +41,7 @@ describe 'etcd_agent' do
       is_expected.to contain_exec('etcd-agent discard-empty').with(
         'command' => ['/usr/bin/etcd-agent', 'discard-empty'],
         'creates' => '/etc/systemd/system/etcd.service.d/90-etcd-agent.conf',
-        'onlyif' => nil, # the command knows the data directory
+        'onlyif' => '/usr/bin/systemctl is-active --quiet etcd' # the command knows the data directory
       )
       is_expected.to contain_exec('etcd-agent discard-empty').that_requires('File[/etc/etcd-agent/config.toml]')
       is_expected.to contain_exec('etcd-agent discard-empty').that_comes_before('Service[etcd-agent]')
