@@ -43,7 +43,7 @@ fn wait_good(host: &Host) {
 }
 
 /// Waits until the agent on this host allows that node to be stopped.
-fn wait_ok_to_stop(host: &Host, node: &str) {
+pub(crate) fn wait_ok_to_stop(host: &Host, node: &str) {
     wait_until(&format!("{node} to be ok to stop"), SOON, || {
         agent(host, &["ok-to-stop", node]).ok()?;
         Ok(true)
