@@ -79,6 +79,8 @@ mod chosen {
         PrunesAll,
         /// Rule 7: an operator's order to keep a backup is overlooked.
         KeptPruned,
+        /// Rule 7: a backup also answers orders that were given after its snapshot.
+        AnswersLater,
         /// Rule 7: the backup that founders have yet to be restored from is not kept.
         OriginPruned,
         /// The coordinator waits forever for a founder that never starts.

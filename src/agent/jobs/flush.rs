@@ -10,21 +10,25 @@ use crate::ports::PortResult;
 
 /// Requests that all changes committed until now are stored at once. The request is answered when they are.
 pub(crate) async fn flush(agent: &Agent) -> PortResult<()> {
+    let begun = agent
+        .shared
+        .begin(|request| *request == OperatorRequest::Increment);
     // This request is answered through raft: after it the local revision is not older than any write
     // acknowledged before.
     agent.ports.etcd.members(true).await?;
     let revision = agent.ports.etcd.status().await?.revision;
     flush_to(agent, revision);
-    // Set after the revision, so progress is compared with this request.
+    // Set after the revision, so progress is compared with this request. What was covered before these changes were
+    // followed may be of another epoch.
     let covered = agent.shared.with(|inner| {
         inner.jobs.backups.flushing = true;
-        inner.jobs.backups.covered
+        inner.jobs.flushed = begun.clone();
+        let backups = &inner.jobs.backups;
+        backups.chain.as_ref().and(backups.covered)
     });
     if let Some((covered, _)) = covered {
         if covered >= revision {
-            agent
-                .shared
-                .note_unchanged(|request| *request == OperatorRequest::Increment);
+            agent.shared.note_unchanged(&begun);
         }
         answer_flush(agent, covered);
     }
@@ -84,14 +88,16 @@ pub(crate) async fn before_stop(agent: &Agent) -> String {
 
 /// Answers the request for an increment once everything committed at its time is stored.
 pub(crate) fn answer_flush(agent: &Agent, covered: Revision) {
-    let wanted = *agent.shared.flush_to.borrow();
-    let done = agent
-        .shared
-        .with(|inner| covered >= wanted && std::mem::take(&mut inner.jobs.backups.flushing));
-    if done {
-        let asked = |request: &OperatorRequest| *request == OperatorRequest::Increment;
+    let done = agent.shared.with(|inner| {
+        let wanted = *agent.shared.flush_to.borrow();
+        let done = covered >= wanted && std::mem::take(&mut inner.jobs.backups.flushing);
+        done.then(|| std::mem::take(&mut inner.jobs.flushed))
+    });
+    if let Some(begun) = done {
         let text = format!("everything up to revision {covered} is stored");
-        agent.shared.set_request_state(asked, RequestState::Done, &text);
+        agent.shared.set_begun(&begun, RequestState::Done, &text);
+        // A later order may be waiting.
+        agent.shared.wake.notify_one();
     }
 }
 

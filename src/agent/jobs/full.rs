@@ -1,14 +1,19 @@
 //! Takes full backups.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::agent::Agent;
 use crate::agent::execute::fence::CAUGHT_UP_ENTRIES;
 use crate::agent::jobs::{no_store, spawn};
 use crate::backup::{self, BackupMeta, Cause, CausedBy};
-use crate::model::{BackupFormat, NodeName, OperatorRequest, RequestState};
+use crate::model::{Backoff, BackupFormat, NodeName, OperatorRequest, RequestState};
 use crate::ports::{Etcd, PortError, PortResult};
 use crate::telemetry::{BackupKind, Success};
+
+/// How often a read through quorum is repeated, and the pauses before that: an election may be under way.
+const TRIES: u32 = 3;
+const ELECTION: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(2));
 
 /// The etcd of a node, if it has caught up. The backup of a lagging follower would hold older data than its
 /// time suggests.
@@ -28,8 +33,21 @@ async fn caught_up(agent: &Agent, from: &NodeName) -> PortResult<Arc<dyn Etcd>> 
     )))
 }
 
+/// Waits until a member has applied what was acknowledged before the call: it answers this request through raft.
+async fn read_through_quorum(agent: &Agent, etcd: &dyn Etcd) -> PortResult<()> {
+    let mut failures = 0;
+    loop {
+        match etcd.members(true).await {
+            Ok(_) => return Ok(()),
+            Err(error) if matches!(error, PortError::Permanent(_)) || failures == TRIES => return Err(error),
+            Err(_) => failures += 1,
+        }
+        tokio::time::sleep(ELECTION.jittered(failures, agent.ports.clock.random())).await;
+    }
+}
+
 /// True for the requests that a backup in this format answers. `usual` is the configured format.
-fn is_backup(usual: BackupFormat, format: BackupFormat) -> impl Fn(&OperatorRequest) -> bool + Copy {
+fn is_backup(usual: BackupFormat, format: BackupFormat) -> impl Fn(&OperatorRequest) -> bool {
     move |request| match request {
         OperatorRequest::Backup => format == usual,
         OperatorRequest::BackupAs { format: asked } => *asked == format,
@@ -40,7 +58,8 @@ fn is_backup(usual: BackupFormat, format: BackupFormat) -> impl Fn(&OperatorRequ
 /// Starts a full backup of a node's member, in this format.
 pub(crate) fn take(agent: &Agent, from: &NodeName, format: BackupFormat) {
     let (worker, from) = (agent.clone(), from.clone());
-    let is_backup = is_backup(agent.spec.backup.format, format);
+    let begun = agent.shared.begin(is_backup(agent.spec.backup.format, format));
+    let ended = begun.clone();
     let work = async move {
         let store = worker.ports.store.clone().ok_or_else(no_store)?;
         let elector = worker.shared.elector();
@@ -56,14 +75,17 @@ pub(crate) fn take(agent: &Agent, from: &NodeName, format: BackupFormat) {
         };
         let progress = |read: u64| {
             let text = format!("{} MiB read", read >> 20);
-            worker
-                .shared
-                .set_request_state(is_backup, RequestState::Pending, &text);
+            worker.shared.set_begun(&begun, RequestState::Pending, &text);
         };
         let format = backup::Format::of(format, worker.spec_in_force().size);
         let began = worker.ports.clock.steady();
         let taken = async {
             let etcd = caught_up(&worker, &from).await.caused_by(Cause::Etcd)?;
+            if !begun.is_empty() {
+                read_through_quorum(&worker, etcd.as_ref())
+                    .await
+                    .caused_by(Cause::Etcd)?;
+            }
             let backups = &worker.ports.backups;
             backups
                 .take_full(etcd.as_ref(), store.as_ref(), &meta, format, &progress)
@@ -96,8 +118,8 @@ pub(crate) fn take(agent: &Agent, from: &NodeName, format: BackupFormat) {
                     summary.revision,
                     summary.size_bytes
                 );
-                agent.shared.set_request_state(
-                    is_backup,
+                agent.shared.set_begun(
+                    &ended,
                     RequestState::Done,
                     &format!("{} (revision {})", summary.id, summary.revision),
                 );
@@ -120,7 +142,7 @@ pub(crate) fn take(agent: &Agent, from: &NodeName, format: BackupFormat) {
                 );
                 agent
                     .shared
-                    .set_request_state(is_backup, RequestState::Failed, &error.to_string());
+                    .set_begun(&ended, RequestState::Failed, &error.to_string());
             }
         },
     );

@@ -93,6 +93,7 @@ pub(crate) fn call(agent: &Agent) -> Call {
 
 /// Starts to remove the backups that retention no longer keeps.
 pub(crate) fn prune(agent: &Agent, after: Option<BackupId>) {
+    let begun = agent.shared.begin(|request| *request == OperatorRequest::Prune);
     let worker = agent.clone();
     let work = async move {
         let store = worker.ports.store.clone().ok_or_else(no_store)?;
@@ -111,31 +112,28 @@ pub(crate) fn prune(agent: &Agent, after: Option<BackupId>) {
         agent,
         |inner| &mut inner.jobs.backups.prune,
         work,
-        move |agent, result| {
-            let asked = |r: &OperatorRequest| *r == OperatorRequest::Prune;
-            match result {
-                Ok(pruned) => {
-                    let text = pruned.text();
-                    if pruned != backup::Pruned::default() {
-                        let names: Vec<&str> = pruned.removed.iter().map(BackupId::as_str).collect();
-                        tracing::info!(
-                            message_id = message_ids::BACKUPS_PRUNED,
-                            "{text}: {}",
-                            names.join(", ")
-                        );
-                    }
-                    if !pruned.changed() {
-                        agent.shared.note_unchanged(asked);
-                    }
-                    agent.shared.set_request_state(asked, RequestState::Done, &text);
-                    agent.shared.with(|inner| inner.jobs.backups.pruned = after);
+        move |agent, result| match result {
+            Ok(pruned) => {
+                let text = pruned.text();
+                if pruned != backup::Pruned::default() {
+                    let names: Vec<&str> = pruned.removed.iter().map(BackupId::as_str).collect();
+                    tracing::info!(
+                        message_id = message_ids::BACKUPS_PRUNED,
+                        "{text}: {}",
+                        names.join(", ")
+                    );
                 }
-                Err(error) => {
-                    tracing::warn!("old backups cannot be removed: {error}");
-                    agent
-                        .shared
-                        .set_request_state(asked, RequestState::Failed, &error.to_string());
+                if !pruned.changed() {
+                    agent.shared.note_unchanged(&begun);
                 }
+                agent.shared.set_begun(&begun, RequestState::Done, &text);
+                agent.shared.with(|inner| inner.jobs.backups.pruned = after);
+            }
+            Err(error) => {
+                tracing::warn!("old backups cannot be removed: {error}");
+                agent
+                    .shared
+                    .set_begun(&begun, RequestState::Failed, &error.to_string());
             }
         },
     );

@@ -22,7 +22,7 @@ use crate::agent::state::data::LocalData;
 use crate::agent::state::gate::update_gate;
 use crate::agent::state::looks::Looks;
 use crate::agent::state::probes::Probes;
-use crate::agent::state::request_list::RequestList;
+use crate::agent::state::request_list::{Begun, RequestList};
 use crate::agent::state::stop::StopAsk;
 use crate::agent::state::store::StoreCache;
 use crate::agent::state::version::Version;
@@ -92,6 +92,8 @@ pub(super) struct Jobs {
     pub(super) backups: BackupView,
     /// Ends the job that stores etcd's changes.
     pub(super) stop_increments: CancellationToken,
+    /// The requests that the present or last flush answers.
+    pub(super) flushed: Begun,
     /// The last full backup that this node took.
     pub(super) last_full: Option<BackupSummary>,
     /// The backup that was fetched for a restore.
@@ -201,8 +203,9 @@ impl Shared {
     }
 
     /// The state that the agent after a reload continues with. Pending requests fail: they were made under
-    /// other settings.
+    /// other settings. Another node may still carry them out.
     pub(super) fn carry(&self) -> Carried {
+        self.with(|inner| inner.requests.let_go());
         self.set_request_state(
             |_| true,
             RequestState::Failed,

@@ -1,7 +1,9 @@
 //! Takes requests of operators, and keeps their progress.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::agent::state::Shared;
-use crate::agent::state::request_list::RequestList;
+use crate::agent::state::request_list::{Begun, RequestList};
 use crate::model::{Epoch, OperatorRequest, RequestState, RequestView};
 use crate::ports::{PortError, PortResult};
 
@@ -10,6 +12,8 @@ pub(crate) const QUEUED: &str = "queued";
 
 /// Bound on pending requests. More than this indicates a mistake.
 const REQUESTS_LIMIT: usize = 16;
+/// Bound on equal requests that are under way. They must not keep out others.
+const EQUAL_LIMIT: usize = 2;
 /// How many ended requests are kept.
 const ENDED_LIMIT: usize = 64;
 
@@ -57,8 +61,16 @@ impl Shared {
                     };
                 }
             }
-            if let Some(same) = pending.clone().find(|r| r.request == request) {
-                return Ok(same.clone());
+            // One that is under way may miss what has happened since it began.
+            let under_way = |id: &u64| requests.handed.contains(id) || requests.begun.contains(id);
+            let equal = pending.filter(|r| r.request == request);
+            if let Some(waiting) = equal.clone().find(|r| !under_way(&r.id)) {
+                return Ok(waiting.clone());
+            }
+            if equal.count() >= EQUAL_LIMIT {
+                return Err(PortError::Retryable(format!(
+                    "{EQUAL_LIMIT} such orders are under way already: wait for them"
+                )));
             }
             requests.newest += 1;
             let id = requests.newest;
@@ -82,6 +94,7 @@ impl Shared {
             for id in ended.iter().take(ended.len().saturating_sub(ENDED_LIMIT)) {
                 requests.all.remove(id);
                 requests.taken.remove(id);
+                requests.begun.remove(id);
             }
             Ok(view)
         })?;
@@ -131,7 +144,8 @@ impl Shared {
             let mut pending = requests
                 .all
                 .values_mut()
-                .filter(|r| r.state == RequestState::Pending && r.request == *request);
+                .filter(|r| r.state == RequestState::Pending && r.request == *request)
+                .filter(|r| !requests.handed.contains(&r.id));
             let view = pending.next()?;
             if requests.taken.contains(&view.id) {
                 view.state = RequestState::Failed;
@@ -162,18 +176,27 @@ impl Shared {
         });
     }
 
-    /// Notes that the pending requests of this kind change nothing: it is so already.
-    pub(crate) fn note_unchanged(&self, which: impl Fn(&OperatorRequest) -> bool) {
+    /// Notes that a job begins to carry out the pending requests of this kind. It answers no later ones, because it may
+    /// miss what has happened before them: a backup lacks what was written after its snapshot.
+    pub(crate) fn begin(&self, which: impl Fn(&OperatorRequest) -> bool) -> Begun {
         self.with_requests(|requests| {
-            let handed = &requests.handed;
-            let pending = requests
-                .all
-                .values_mut()
-                .filter(|r| r.state == RequestState::Pending && !handed.contains(&r.id));
-            for request in pending.filter(|r| which(&r.request)) {
-                request.changed = false;
-            }
-        });
+            let RequestList {
+                all, handed, begun, ..
+            } = requests;
+            let ids: Vec<u64> = undecided(all, handed, which).map(|view| view.id).collect();
+            begun.extend(&ids);
+            Begun(ids)
+        })
+    }
+
+    /// Updates the requests that a job has begun to carry out.
+    pub(crate) fn set_begun(&self, begun: &Begun, state: RequestState, message: &str) {
+        self.for_each_begun(begun, |view| set(view, state, message));
+    }
+
+    /// Notes that the requests which a job has begun to carry out change nothing: it is so already.
+    pub(crate) fn note_unchanged(&self, begun: &Begun) {
+        self.for_each_begun(begun, |view| view.changed = false);
     }
 
     /// Updates the pending requests of this kind.
@@ -184,19 +207,36 @@ impl Shared {
         message: &str,
     ) {
         self.with_requests(|requests| {
-            let handed = &requests.handed;
-            let pending = requests
-                .all
-                .values_mut()
-                .filter(|r| r.state == RequestState::Pending && !handed.contains(&r.id));
-            for request in pending.filter(|r| which(&r.request)) {
-                request.state = state;
-                message.clone_into(&mut request.message);
-            }
+            undecided(&mut requests.all, &requests.handed, which).for_each(|view| set(view, state, message));
+        });
+    }
+
+    fn for_each_begun(&self, begun: &Begun, update: impl Fn(&mut RequestView)) {
+        self.with_requests(|requests| {
+            let later = |view: &RequestView| mutant!(AnswersLater) && view.request == OperatorRequest::Backup;
+            undecided(&mut requests.all, &requests.handed, |_| true)
+                .filter(|view| begun.0.contains(&view.id) || later(view))
+                .for_each(update);
         });
     }
 
     fn with_requests<T>(&self, f: impl FnOnce(&mut RequestList) -> T) -> T {
         self.with(|inner| f(&mut inner.requests))
     }
+}
+
+/// The pending requests of this kind that this node decides on.
+fn undecided<'a>(
+    all: &'a mut BTreeMap<u64, RequestView>,
+    handed: &'a BTreeSet<u64>,
+    which: impl Fn(&OperatorRequest) -> bool + 'a,
+) -> impl Iterator<Item = &'a mut RequestView> {
+    all.values_mut()
+        .filter(|view| view.state == RequestState::Pending && !handed.contains(&view.id))
+        .filter(move |view| which(&view.request))
+}
+
+fn set(view: &mut RequestView, state: RequestState, message: &str) {
+    view.state = state;
+    message.clone_into(&mut view.message);
 }

@@ -77,6 +77,14 @@ fn asked(sim: &Sim, order: &mut Order, run: u64, id: u64) {
                 let text = format!("{:?} is not done as reported: {}", order.what, view.message);
                 sim.world().violate(0, text);
             }
+            let lost = missing(&sim.world(), order, &view.message);
+            if let Some(lost) = lost {
+                let text = format!(
+                    "{:?} is done as {}, without write {lost}, which was acknowledged before",
+                    order.what, view.message
+                );
+                sim.world().violate(7, text);
+            }
         }
     }
     if matches!(&order.state, State::Refused(why) if why.is_empty()) {
@@ -102,6 +110,23 @@ fn is_true(world: &World, order: &Order) -> bool {
             .any(|h| h.name == *to && h.led_at.is_some_and(|at| at + LED_MS >= order.at)),
         _ => true,
     }
+}
+
+/// A write that was acknowledged before a backup was ordered and is not in the one that answers the order.
+fn missing(world: &World, order: &Order, message: &str) -> Option<u32> {
+    if !matches!(order.what, What::Backup(_)) {
+        return None;
+    }
+    let named = message
+        .split_whitespace()
+        .filter_map(|word| BackupId::new(word).ok());
+    let (store, id) = named
+        .flat_map(|id| world.stores().map(move |store| (store, id.clone())))
+        .find(|(store, id)| store.contents.contains_key(id))?;
+    let (writes, cluster) = (store.contents.get(&id)?, store.clusters.get(&id)?);
+    let truth = world.truths.get(cluster).filter(|truth| !truth.tainted)?;
+    let before = truth.acked.iter().take(*order.acknowledged.get(cluster)?);
+    before.copied().find(|write| !writes.contains(write))
 }
 
 /// The origins of the epochs opened since an order that was given above this epoch at this time.

@@ -38,6 +38,7 @@ pub fn give(sim: &Arc<Sim>, host: usize, what: What) {
             tries: 0,
             processes: world.hosts.iter().map(ran).collect(),
             memories: world.hosts.iter().map(|h| h.reinstalled).collect(),
+            acknowledged: world.acknowledged(),
         }
     };
     let mut orders = sim.orders();
@@ -54,7 +55,7 @@ pub fn give(sim: &Arc<Sim>, host: usize, what: What) {
         What::Size(size) => resize(sim, index, &mut order, size),
         _ => ask(sim, &mut order),
     }
-    // An agent that is already taking a backup returns that request, so the order joins the first one.
+    // An agent that has not begun the backup of an earlier order returns that request, so the order joins it.
     let joined = orders
         .all
         .iter()

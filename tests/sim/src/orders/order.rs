@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use etcd_agent::model::{BackupId, DirectiveChange, Epoch, NodeName};
+use etcd_agent::model::{BackupId, ClusterId, DirectiveChange, Epoch, NodeName};
 
 /// The command that was typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +56,8 @@ pub struct Order {
     pub what: What,
     /// Its progress.
     pub state: State,
+    /// How many writes each etcd cluster had acknowledged before.
+    pub(super) acknowledged: BTreeMap<ClusterId, usize>,
     /// How often it was typed.
     pub(super) tries: u32,
     /// The process ID of each host's etcd at that time, if one ran.

@@ -54,6 +54,7 @@ impl Backups for Work {
                 .await?;
             if let Some(store) = self.0.sim.world().store_of_mut(self.0.host) {
                 store.contents.insert(id.clone(), writes);
+                store.clusters.insert(id.clone(), status.cluster_id);
                 if quarantined {
                     store.quarantined.insert(id.clone());
                 }

@@ -227,6 +227,14 @@ impl World {
         self.hosts.len() - self.newcomers
     }
 
+    /// How many writes each etcd cluster has acknowledged.
+    pub fn acknowledged(&self) -> BTreeMap<ClusterId, usize> {
+        let truths = self.truths.iter();
+        truths
+            .map(|(cluster, truth)| (*cluster, truth.acked.len()))
+            .collect()
+    }
+
     /// How many backups were ever committed.
     pub fn committed(&self) -> usize {
         self.stores().map(|store| store.committed).sum()

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use etcd_agent::model::{BackupId, Epoch, Genesis};
+use etcd_agent::model::{BackupId, ClusterId, Epoch, Genesis};
 
 /// How the store behaves now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub struct Store {
     pub weather: Weather,
     /// The writes in each backup.
     pub contents: BTreeMap<BackupId, Arc<[u32]>>,
+    /// The etcd cluster that each backup is of.
+    pub clusters: BTreeMap<BackupId, ClusterId>,
     /// Backups that were taken in quarantine.
     pub quarantined: BTreeSet<BackupId>,
     /// Epochs that were ever recorded, by token.
@@ -52,6 +54,7 @@ impl Store {
             weather: Weather::Fair,
             quarantined: BTreeSet::new(),
             contents: BTreeMap::new(),
+            clusters: BTreeMap::new(),
             recorded: BTreeSet::new(),
             emptied: false,
             refuses: BTreeSet::new(),

@@ -1,5 +1,6 @@
 //! How founders, and a cluster's backups, depend on the store and on single hosts.
 
+use etcd_agent_sim::world::Weather;
 use etcd_agent_sim::{Fault, Outcome, Schedule, run};
 
 fn told(outcome: &Outcome, what: &str) -> usize {
@@ -89,6 +90,48 @@ fn an_order_to_keep_a_backup_that_is_forgotten_is_found_out() {
         violation.starts_with("rule 7: a kept backup"),
         "{violation}\n{history}"
     );
+}
+
+/// People order backups on all nodes while the agents take their own, and clients write. The store is slow at first.
+fn backups_are_ordered(seed: u64) -> Outcome {
+    let mut schedule = Schedule::calm(seed, 3, 3, true);
+    schedule.faults.push((20_000, Fault::Store(Weather::Slow)));
+    for n in 0..60 {
+        let host = usize::try_from(n % 3).unwrap_or(0);
+        schedule
+            .faults
+            .push((20_000 + n * 1307 + 61 * seed, Fault::Backup(host)));
+    }
+    schedule.faults.push((60_000, Fault::Mend));
+    run(&schedule, true)
+}
+
+#[test]
+fn a_backup_that_answers_an_order_has_what_was_acknowledged_before() {
+    for seed in 0..10 {
+        let outcome = backups_are_ordered(seed);
+        whole(&outcome);
+        assert!(
+            told(&outcome, "commits a full backup") > 20,
+            "{:#?}",
+            outcome.history
+        );
+    }
+}
+
+#[test]
+#[cfg(feature = "mutants")]
+fn a_backup_that_answers_later_orders_is_found_out() {
+    use etcd_agent::mutant::{Mutant, set};
+    set(Some(Mutant::AnswersLater));
+    let violations: Vec<String> = (0..10)
+        .filter_map(|seed| backups_are_ordered(seed).violation)
+        .collect();
+    set(None);
+    assert!(!violations.is_empty());
+    for violation in violations {
+        assert!(violation.starts_with("rule 7: Backup"), "{violation}");
+    }
 }
 
 /// All backups are deleted after n1 and n2 have fetched the backup that they restore, and before n3 has. n4
