@@ -179,8 +179,20 @@ pub(super) fn recover(cx: &mut Context<'_>) -> Option<Action> {
         .map(|member| cx.status_of(cx.spec.node_of(member)?))
         .map(|status| status.filter(|status| status.etcd.known().is_some()))
         .collect();
+    let statuses = statuses?;
     let full = |status: &&&NodeStatus| status.steering.defrag.full;
-    let Some(first) = statuses?.iter().find(full).copied() else {
+    let Some(first) = statuses.iter().find(full).copied() else {
+        // Before the alarm was raised, a member may have had space.
+        let shows_it = |status: &&NodeStatus| status.etcd.known().is_some_and(EtcdStatus::has_no_space);
+        if let Some(earlier) = statuses.iter().find(|status| !shows_it(status)) {
+            let text = format!(
+                "the alarm NOSPACE stays until {} reports its etcd's space with it",
+                earlier.node
+            );
+            cx.because(ReasonCode::EtcdAlarm, text);
+            cx.wake_in(Duration::from_secs(1));
+            return None;
+        }
         let (first, longest) = (Duration::from_secs(1), Duration::from_mins(1));
         if !cx.may_try(ActionKind::DisarmNoSpace, first, longest) {
             return None;

@@ -362,6 +362,15 @@ fn no_space_is_compacted_defragmented_and_disarmed_in_this_order() {
         .peers
         .insert(name(2), Fact::Unreachable("no route".into()));
     assert_eq!(kind(&unknown, &settled()), None, "one may be full");
+    let mut earlier = with(300, 300);
+    if let Fact::Known(etcd) = &mut peer(&mut earlier, 1).etcd {
+        etcd.errors.clear();
+    }
+    assert_eq!(
+        kind(&earlier, &settled()),
+        None,
+        "what it reports is older than the alarm"
+    );
     let mut waits = crowded.clone();
     wish(peer(&mut waits, 1), None);
     peer(&mut waits, 1)
