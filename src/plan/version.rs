@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::context::Context;
+use super::orders;
 use super::restart::leave;
 use super::tls_files::StopWish;
 use crate::model::{
@@ -38,6 +39,21 @@ pub struct EtcdSeen<'a> {
     pub versions_dir: &'a Path,
     /// The other nodes.
     pub peers: &'a BTreeMap<NodeName, Fact<NodeStatus>>,
+}
+
+impl<'a> EtcdSeen<'a> {
+    /// The same if etcd's log and the disk, where they were not read yet, turn out to hold nothing of v2.
+    fn once_read(self, clean: &'a V2View) -> Self {
+        Self {
+            v2_entries: self.v2_entries.or(Some(false)),
+            v2: if self.v2.is_unread(self.now) {
+                clean
+            } else {
+                self.v2
+            },
+            ..self
+        }
+    }
 }
 
 /// Why this node needs a restart with another version of etcd; `None` if it does not.
@@ -107,13 +123,13 @@ fn own_objection(seen: &EtcdSeen<'_>, running: EtcdVersion, to: EtcdVersion) -> 
     step_objection(running, to, seen.v2_entries).or_else(|| seen.v2.objection(seen.now, running, to))
 }
 
-/// True if this node is to step to an etcd without the v2 API, and only its disk can object. The disk is read only
-/// then.
+/// True if this node is to step to an etcd without the v2 API, or its next start takes one, and only its disk can object.
+/// The disk is read only then.
 pub fn disk_decides(observation: &Observation) -> bool {
     needs_disk(&Context::new(observation, &Memory::default()))
 }
 
-/// As [`disk_decides`].
+/// As [`disk_decides`]. No step is taken during a pause, but etcd may be stopped then.
 pub(super) fn needs_disk(cx: &Context<'_>) -> bool {
     if cx.obs.assignment.as_ref().is_none_or(|assigned| assigned.removed) {
         return false;
@@ -121,16 +137,27 @@ pub(super) fn needs_disk(cx: &Context<'_>) -> bool {
     let none = EtcdBinaries::default();
     let seen = seen_by(cx, &none);
     let unread = V2View::default();
-    wants_with_clean_disk(&seen).is_ok() && wants_version(&EtcdSeen { v2: &unread, ..seen }).is_err()
+    let unread = EtcdSeen { v2: &unread, ..seen };
+    let clean = clean_disk(seen.now);
+    let clean = EtcdSeen { v2: &clean, ..seen };
+    let trouble = |seen| binary_trouble(seen, cx.obs.base.unknown);
+    let steps =
+        orders::paused(cx).is_none() && wants_version(&clean).is_ok() && wants_version(&unread).is_err();
+    steps || trouble(&clean).is_none() && trouble(&unread).is_some()
 }
 
 /// [`wants_version`] if the disk holds no keys of the v2 API.
 fn wants_with_clean_disk(seen: &EtcdSeen<'_>) -> Result<Option<String>, String> {
-    let clean = V2View {
-        found: Fact::Known(V2Names::default()),
-        at: seen.now,
-    };
+    let clean = clean_disk(seen.now);
     wants_version(&EtcdSeen { v2: &clean, ..*seen })
+}
+
+/// A disk that was read just now and holds no keys of the v2 API.
+fn clean_disk(now: SteadyMs) -> V2View {
+    V2View {
+        found: Fact::Known(V2Names::default()),
+        at: now,
+    }
 }
 
 /// After an error of [`wants_version`]: why this node is to be restarted with another version once its disk was read
@@ -165,7 +192,8 @@ fn wants_base(
     let Some(objection) = objection else {
         return Ok(Some(replaced));
     };
-    let reading = base > running && is_unread(seen, running, base);
+    let reading =
+        base > running && own_objection(&seen.once_read(&clean_disk(seen.now)), running, base).is_none();
     let why = format!("{replaced}, which the next start would take: {objection}");
     let way_out = match (reading, seen.binaries.pinned) {
         (true, _) => String::new(),
@@ -178,18 +206,6 @@ fn wants_base(
         why: why + &way_out,
         reading,
     })
-}
-
-/// True if nothing objects to an upgrade to this version but that etcd's log or disk was not read yet.
-fn is_unread(seen: &EtcdSeen<'_>, running: EtcdVersion, to: EtcdVersion) -> bool {
-    let log = running.log_objection(to, seen.v2_entries);
-    let log_unread = log.is_some() && seen.v2_entries.is_none();
-    let disk = seen.v2.objection(seen.now, running, to);
-    let disk_unread = disk.is_some() && seen.v2.is_unread(seen.now);
-    running.upgrade_objection(to).is_none()
-        && (log.is_none() || log_unread)
-        && (disk.is_none() || disk_unread)
-        && (log_unread || disk_unread)
 }
 
 /// What is wrong with the binary of the next start.

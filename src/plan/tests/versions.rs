@@ -242,15 +242,23 @@ fn the_disk_is_read_for_keys_of_v2_only_while_a_step_depends_on_it() {
     let mut package = obs.clone();
     package.me.etcd_binaries.as_mut().unwrap().base = Some(version("3.6.16"));
     package.base.replaced = true;
-    assert!(!after(&package, 600), "the selected version counts");
+    assert!(
+        after(&package, 600),
+        "the next start takes it until a version is assigned"
+    );
+    let mut assigned = package.clone();
+    assigned.assignment.as_mut().unwrap().etcd_version = Some(version("3.5.40"));
+    assert!(!after(&assigned, 600), "the assigned version counts");
     select(&mut obs, &to("3.6.16"));
     each(&mut package, |status| status.steering.directives.etcd = None);
-    for mut seen in [obs, package] {
+    for (mut seen, replaced) in [(obs, false), (package, true)] {
         assert!(!after(&seen, 0), "it was just tried");
         assert!(after(&seen, 1));
         let mut idle = seen.clone();
         pause(&mut idle);
         assert!(!after(&idle, 600), "no step is taken during a pause");
+        idle.me.steering.wants_reboot_lock = true;
+        assert_eq!(after(&idle, 600), replaced, "the next start may take it");
         for (what, found, again) in [
             ("clean", Fact::Known(V2Names::default()), 30),
             ("keys", Fact::Known(key_of_v2()), 60),
@@ -405,10 +413,16 @@ fn a_log_is_not_read_during_a_downgrade() {
 
 #[test]
 fn etcd_converts_its_data_before_a_node_takes_the_older_version() {
-    let action = plan(&ordered(0), &settled()).action;
-    let Some(Action::Downgrade { to: Some(wanted), .. }) = action else {
-        panic!("the coordinator does not ask etcd: {action:?}")
+    let decision = plan(&ordered(0), &settled());
+    let Some(Action::Downgrade { to: Some(wanted), .. }) = decision.action else {
+        panic!("the coordinator does not ask etcd: {decision:?}")
     };
+    assert!(
+        decision
+            .reasons
+            .iter()
+            .any(|reason| reason.code == ReasonCode::Downgrade)
+    );
     assert_eq!(wanted, version("3.5.35"));
     let mut follower = ordered(1);
     assert_eq!(wish_of(&follower), Ok(None), "the data have the format of 3.6");
