@@ -261,11 +261,14 @@ fn s30_old_backups_go_once_after_each_new_one() {
         let mut other = obs.clone();
         change(&mut other);
         assert_eq!(action(&other), None, "{what}");
+        assert_eq!(has(&other, "prune-failed"), what == "failed just now", "{what}");
     }
+    assert!(!has(&obs, "prune-failed") && !has(&obs, "prune-asked"));
     // A person may ask on any node, even if retention is switched off.
     obs.spec.backup.retention.enabled = false;
     obs.requests = vec![OperatorRequest::Prune];
     assert_eq!(decide(&obs).action, Some(Action::Prune { after }));
+    assert!(has(&obs, "prune-asked"));
     peer(&mut obs, 1).steering.restoring = true;
     let Some(Action::Answer { done, message, .. }) = decide(&obs).action else {
         panic!("no answer")

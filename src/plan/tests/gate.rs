@@ -96,6 +96,7 @@ fn a_start_that_the_gate_holds_back_for_want_of_data_is_cancelled() {
         u.sub = "start-pre".into();
     }
     assert_eq!(action(&obs), Some("cancel-start"));
+    assert!(!has(&obs, "start-unassigned"), "a member is assigned");
 }
 
 #[test]
@@ -113,6 +114,7 @@ fn a_start_on_a_node_to_which_nothing_is_assigned_is_called_off_once_epochs_were
         }
         let expected = (sub == "start-pre").then_some("cancel-start");
         assert_eq!(action(&obs), expected, "{sub}");
+        assert_eq!(has(&obs, "start-unassigned"), expected.is_some(), "{sub}");
     }
 }
 

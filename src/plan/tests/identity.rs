@@ -21,6 +21,20 @@ fn two_members_of_one_node_stop_all_changes() {
     );
 }
 
+/// The configuration refuses that already, so no running agent should get here.
+#[test]
+fn a_node_that_is_not_in_cluster_nodes_does_nothing() {
+    let mut obs = healthy(1);
+    take_down(&mut obs.me, ActiveState::Inactive);
+    assert_eq!(action(&obs), Some("start-etcd"));
+    assert!(!has(&obs, "not-an-elector"));
+    obs.spec.nodes.remove(&name(1));
+    let decision = decide(&obs);
+    assert_eq!(decision.action, None);
+    let halts = |reason: &Reason| reason.halt && reason.code == "not-an-elector";
+    assert!(decision.reasons.iter().any(halts), "{:?}", decision.reasons);
+}
+
 #[test]
 fn two_agents_with_one_memory_stop_all_changes() {
     let mut obs = healthy(0);

@@ -91,21 +91,24 @@ fn s29_an_increment_on_demand_is_stored_by_who_follows_or_answered() {
 #[test]
 fn s28_the_coordinator_follows_the_newest_full() {
     type Change = fn(&mut Observation);
+    // The action, and the code of its reason.
+    type Expected = Option<(&'static str, &'static str)>;
     let mut obs = backed_up(0);
     let newest = BackupId::new(NEWEST).unwrap();
     obs.backups.pruned = Some(newest.clone());
     assert_eq!(decide(&obs).action, Some(Action::Increments { backup: newest }));
-    let rows: [(&str, Change, Option<&str>); 11] = [
+    assert!(has(&obs, "increments-due"));
+    let rows: [(&str, Change, Expected); 11] = [
         ("following", |o| o.backups.increments.running = true, None),
         (
             "its chain is long enough",
             |o| follow(o, NEWEST, 10_000, false),
-            Some("backup"),
+            Some(("backup", "backup-increments")),
         ),
         (
             "users have changed",
             |o| follow(o, NEWEST, 1, true),
-            Some("backup"),
+            Some(("backup", "backup-auth")),
         ),
         (
             "the older chain is long, and users had changed",
@@ -128,7 +131,7 @@ fn s28_the_coordinator_follows_the_newest_full() {
                     newest.revision = Revision(0);
                 }
             },
-            Some("backup"),
+            Some(("backup", "backup-foreign")),
         ),
         (
             "c13: it is, and increments are switched off",
@@ -145,20 +148,30 @@ fn s28_the_coordinator_follows_the_newest_full() {
         (
             "its chain cannot go on: a new full begins another",
             |o| o.backups.gap = o.backups.pruned.clone(),
-            Some("backup"),
+            Some(("backup", "backup-gap")),
         ),
         (
             "an older chain could not go on",
             |o| o.backups.gap = Some(BackupId::new("2026-03-01T11:00:00Z-000003").unwrap()),
-            Some("increments"),
+            Some(("increments", "increments-due")),
         ),
     ];
     for (what, change, expected) in rows {
         let mut other = obs.clone();
         change(&mut other);
-        assert_eq!(action(&other), expected, "{what}");
+        assert_eq!(action(&other), expected.map(|(action, _)| action), "{what}");
+        let codes = [
+            "backup-auth",
+            "backup-foreign",
+            "backup-gap",
+            "backup-increments",
+            "increments-due",
+        ];
+        let said: Vec<&str> = codes.into_iter().filter(|code| has(&other, code)).collect();
+        assert_eq!(said, Vec::from_iter(expected.map(|(_, code)| code)), "{what}");
     }
     let mut follower = backed_up(1);
     follower.backups.pruned = obs.backups.pruned;
     assert_eq!(action(&follower), None, "only the coordinator");
+    assert!(!has(&follower, "increments-due"));
 }

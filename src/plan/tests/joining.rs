@@ -323,8 +323,13 @@ fn the_only_member_makes_way_for_a_spare_when_it_is_ordered_out() {
     let mut joining = cluster(3, 1, 1);
     with_learner(&mut joining, 1, true);
     assert_eq!(action(&joining), Some("remove-member"), "nobody needs it");
+    assert!(!has(&joining, "removal-deferred"));
     out(&mut joining, 0);
     assert_eq!(action(&joining), Some("promote"));
+    assert!(
+        has(&joining, "removal-deferred"),
+        "n1 stays until n2 has its vote"
+    );
 
     let mut two = cluster(3, 2, 1);
     two.spec_record.settled = Some(1);
@@ -366,14 +371,19 @@ fn a_voter_that_was_never_started_is_removed_after_the_grace() {
             is_learner: false,
         });
     }
-    assert!(matches!(over_time(&obs, &[3]), (None, codes) if said(&codes, "voter-unstarted")));
+    let (early, codes) = over_time(&obs, &[3]);
+    assert_eq!(early, None);
+    assert!(said(&codes, "voter-unstarted"), "{codes:?}");
+    assert!(!said(&codes, "remove-unstarted-voter"), "{codes:?}");
+    let (late, codes) = over_time(&obs, &[6]);
     assert!(matches!(
-        over_time(&obs, &[6]).0,
+        late,
         Some(Action::RemoveMember {
             why: Removal::Unstarted,
             ..
         })
     ));
+    assert!(said(&codes, "remove-unstarted-voter"), "{codes:?}");
 }
 
 #[test]

@@ -147,6 +147,22 @@ fn a_conflicting_setting_keeps_etcd_from_being_started() {
 }
 
 #[test]
+fn a_host_without_etcds_unit_halts_and_one_whose_unit_is_unknown_waits() {
+    let mut obs = healthy(1);
+    take_down(&mut obs.me, ActiveState::Inactive);
+    assert_eq!(action(&obs), Some("start-etcd"));
+    assert!(!has(&obs, "no-etcd-unit"));
+    obs.me.unit = Fact::Unreachable("no D-Bus".into());
+    assert_eq!(action(&obs), None);
+    assert!(has(&obs, "unit-unknown") && !has(&obs, "no-etcd-unit"));
+    obs.me.unit = Fact::Absent;
+    let decision = decide(&obs);
+    assert_eq!(decision.action, None);
+    let halts = |reason: &Reason| reason.halt && reason.code == "no-etcd-unit";
+    assert!(decision.reasons.iter().any(halts), "{:?}", decision.reasons);
+}
+
+#[test]
 fn a_crashed_member_is_started_again_and_a_held_one_is_not() {
     let mut obs = healthy(1);
     obs.me.unit = unit(ActiveState::Failed);

@@ -1,6 +1,7 @@
 //! How a learner is started, promoted, or removed.
 
 use super::joining::{MINUTE, over_time, said, vanish, without};
+use super::stop::codes;
 use super::*;
 
 /// etcd answers no client before it has applied the entry with its own name, at times 7 s after it has caught
@@ -85,7 +86,9 @@ fn a_learner_that_is_there_already_takes_the_place_of_a_dead_member_once_it_has_
     let spare = with_learner(&mut obs, 3, true);
     let (action, codes) = over_time(&obs, &[4]);
     assert_eq!(action, None, "{codes:?}");
-    let (action, _) = over_time(&obs, &[4, 6]);
+    assert!(said(&codes, "learner-waits"), "{codes:?}");
+    let (action, codes) = over_time(&obs, &[4, 6]);
+    assert!(!said(&codes, "learner-waits"), "{codes:?}");
     let Some(Action::RemoveMember {
         node,
         why,
@@ -140,7 +143,9 @@ fn a_learner_that_is_not_started_is_taken_out_and_its_node_tried_later() {
     obs.peers.insert(name(2), Fact::Unreachable("no route".into()));
     let without = obs.clone();
     with_learner(&mut obs, 3, false);
-    assert_eq!(over_time(&obs, &[1]).0, None);
+    let (action, early) = over_time(&obs, &[1]);
+    assert_eq!(action, None);
+    assert!(!said(&early, "learner-abandoned"), "{early:?}");
     let mut memory = decide(&obs).memory;
     obs.now = UnixMs(obs.now.0 + 3 * MINUTE);
     obs.steady = SteadyMs(obs.now.0);
@@ -152,6 +157,7 @@ fn a_learner_that_is_not_started_is_taken_out_and_its_node_tried_later() {
             ..
         })
     ));
+    assert!(codes(&decision.reasons).contains(&"learner-abandoned"));
     memory = decision.memory;
     let mut after = without.clone();
     after.now = UnixMs(obs.now.0 + 1000);
@@ -203,7 +209,9 @@ fn a_learner_that_stands_still_is_taken_out_and_one_that_moves_is_not() {
 fn a_learner_that_nobody_needs_any_more_is_taken_out() {
     let mut obs = cluster(4, 3, 3);
     with_learner(&mut obs, 3, true);
-    let (action, _) = over_time(&obs, &[]);
+    let surplus_or_waits =
+        |codes: &[String]| ["learner-surplus", "learner-waits"].map(|code| said(codes, code));
+    let (action, codes) = over_time(&obs, &[]);
     assert!(matches!(
         action,
         Some(Action::RemoveMember {
@@ -211,8 +219,11 @@ fn a_learner_that_nobody_needs_any_more_is_taken_out() {
             ..
         })
     ));
+    assert_eq!(surplus_or_waits(&codes), [true, false], "{codes:?}");
     obs.spec.join = Join::Prepare;
-    assert_eq!(over_time(&obs, &[]).0, None, "an operator added it");
+    let (action, codes) = over_time(&obs, &[]);
+    assert_eq!(action, None, "an operator added it");
+    assert_eq!(surplus_or_waits(&codes), [false, true], "{codes:?}");
 }
 
 /// The raft index stalls while a snapshot arrives: 8 GiB over 100 Mbit/s take longer than ten minutes.

@@ -248,12 +248,15 @@ fn while_the_lock_is_held_nothing_else_is_disturbed() {
     let mut out = healthy(0);
     order(&mut out, &DirectiveChange::Remove { node: name(2) });
     assert_eq!(action(&out), Some("take-out"));
+    assert!(!has(&out, "removal-deferred"));
     hold(&mut out);
     assert_eq!(action(&out), None, "a removal by order");
+    assert!(has(&out, "removal-deferred"));
     let mut holder = healthy(0);
     order(&mut holder, &DirectiveChange::Remove { node: name(1) });
     hold(&mut holder);
     assert_eq!(action(&holder), Some("take-out"), "the holder itself may go");
+    assert!(!has(&holder, "removal-deferred"));
 
     let verdict = |node: usize| {
         let mut obs = healthy(0);
@@ -291,6 +294,7 @@ fn a_node_takes_the_lock_then_waits_until_every_member_has_recorded_it() {
         panic!("not taken")
     };
     assert_eq!((first.version, first.is_confirmed()), (1, false));
+    assert!(!has(&taking(), "reboot-lock-released"));
     let mut again = taking();
     record(peer(&mut again, 2), 1, lock(1, 8, true));
     let Some(Action::SetRebootLock { lock: second }) = decide(&again).action else {
@@ -326,6 +330,7 @@ fn a_node_takes_the_lock_then_waits_until_every_member_has_recorded_it() {
         let mut obs = taken(lock(1, 3, false));
         spoil(&mut obs);
         assert_eq!(action(&obs), expected, "{what}");
+        assert_eq!(has(&obs, "reboot-lock-released"), expected.is_some(), "{what}");
         if let Some(Action::SetRebootLock { lock }) = decide(&obs).action {
             assert_eq!((lock.version, lock.hold), (4, None), "{what}: it is released");
         }
@@ -422,8 +427,10 @@ fn the_lock_of_a_released_node_ends_when_it_hears_of_it() {
     let mut obs = healthy(1);
     obs.me.steering.reboot_locks.own = lock(1, 3, true);
     assert_eq!(action(&obs), None, "it stays held without a request");
+    assert!(!has(&obs, "reboot-lock-released"));
     let node = name(1);
     order(&mut obs, &DirectiveChange::ReleaseRebootLock { node, version: 3 });
+    assert!(has(&obs, "reboot-lock-released"));
     let Some(Action::SetRebootLock { lock }) = decide(&obs).action else {
         panic!("still held")
     };

@@ -1,5 +1,7 @@
 //! Changes of the size, and the nodes that leave.
 
+use super::reboots::lock;
+use super::stop::codes;
 use super::*;
 
 fn backup(id: &str) -> BackupSummary {
@@ -92,14 +94,15 @@ fn the_size_at_which_the_cluster_is_whole_is_written_down_by_every_node() {
 #[test]
 fn s07_who_leaves_first() {
     type Change = fn(&mut Observation);
-    let rows: [(&str, Change, Option<usize>); 4] = [
-        ("the highest name", |_| {}, Some(4)),
+    let rows: [(&str, Change, Option<usize>, &str); 6] = [
+        ("the highest name", |_| {}, Some(4), "shrink"),
         (
             "an unhealthy one first",
             |o| {
                 o.peers.insert(name(2), Fact::Unreachable("no route".into()));
             },
             Some(2),
+            "shrink",
         ),
         (
             "two unhealthy of five, one after the other",
@@ -108,6 +111,7 @@ fn s07_who_leaves_first() {
                 o.peers.insert(name(3), Fact::Unreachable("no route".into()));
             },
             Some(3),
+            "shrink",
         ),
         (
             "nobody without quorum",
@@ -117,9 +121,22 @@ fn s07_who_leaves_first() {
                 }
             },
             None,
+            "too-few-healthy",
+        ),
+        (
+            "nobody while one is defragmented",
+            |o| peer(o, 1).steering.defrag.running = true,
+            None,
+            "not-whole",
+        ),
+        (
+            "nobody while one holds the reboot lock",
+            |o| peer(o, 1).steering.reboot_locks.own = lock(1, 3, true),
+            None,
+            "not-whole",
         ),
     ];
-    for (what, change, leaves) in rows {
+    for (what, change, leaves, code) in rows {
         let mut obs = cluster(5, 5, 3);
         obs.spec.backup_interval = None;
         obs.spec_record.settled = Some(3);
@@ -134,6 +151,9 @@ fn s07_who_leaves_first() {
             other => panic!("{what}: {other:?}"),
         };
         assert_eq!(node, leaves.map(name), "{what}: {:?}", decision.reasons);
+        let said = codes(&decision.reasons);
+        assert!(said.contains(&code), "{what}: {said:?}");
+        assert_eq!(said.contains(&"not-whole"), code == "not-whole", "{what}");
     }
 }
 

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::steering::{Spoil, pause};
+use super::stop::codes;
 use super::*;
 
 pub(super) fn wish(status: &mut NodeStatus, order: Option<u64>) {
@@ -327,20 +328,37 @@ fn a_restart_waits_for_the_one_that_takes_a_lost_members_place() {
     assert_eq!(granted(&give(&lost)), Some(&name(1)), "it grows, nobody was lost");
 }
 
+/// The same situation, so many seconds later.
+fn later(obs: &Observation, by: u64) -> Observation {
+    let mut later = obs.clone();
+    later.now = obs.now.plus(Duration::from_secs(by));
+    later.steady = SteadyMs(later.now.0);
+    later
+}
+
 #[test]
 fn a_grant_that_nothing_comes_of_is_taken_back_and_another_node_has_its_turn() {
     let obs = wanting(&[1, 2]);
     let first = plan(&obs, &settled());
-    let later = |by: u64| {
-        let mut later = obs.clone();
-        later.now = obs.now.plus(Duration::from_secs(by));
-        later.steady = SteadyMs(later.now.0);
-        later
-    };
-    let back = plan(&later(31), &first.memory);
+    let back = plan(&later(&obs, 31), &first.memory);
     assert_eq!(granted(&back), None, "a rest first: it may still be acted on");
-    let next = plan(&later(37), &back.memory);
+    let next = plan(&later(&obs, 37), &back.memory);
     assert_eq!(granted(&next), Some(&name(2)));
+    assert!(!codes(&next.reasons).contains(&"restart-unused"));
+}
+
+#[test]
+fn a_node_that_did_not_use_its_grant_gets_the_next_one_a_minute_after_that_was_taken_back() {
+    let obs = wanting(&[1]);
+    let first = plan(&obs, &settled());
+    assert_eq!(granted(&first), Some(&name(1)));
+    let back = plan(&later(&obs, 31), &first.memory);
+    for (by, again) in [(37, false), (90, false), (91, true)] {
+        let decision = plan(&later(&obs, by), &back.memory);
+        assert_eq!(granted(&decision).is_some(), again, "after {by} s");
+        let unused = codes(&decision.reasons).contains(&"restart-unused");
+        assert_eq!(unused, !again, "after {by} s: {:?}", decision.reasons);
+    }
 }
 
 #[test]

@@ -256,6 +256,14 @@ fn rule_5_the_old_data_makes_way_only_for_a_staged_restore() {
     obs.assignment = Some(wanted);
     obs.fetched = Some(backup.clone());
     assert_eq!(action(&obs), Some("stage-restore"));
+    assert!(!has(&obs, "restore-failed"));
+    let mut failed = obs.clone();
+    failed.restore = Job {
+        error: Some("no space".into()),
+        ..failed_once(obs.steady)
+    };
+    assert_eq!(action(&failed), Some("stage-restore"), "it is tried again");
+    assert!(has(&failed, "restore-failed"));
     obs.staged = Some((Epoch(2), backup));
     assert_eq!(action(&obs), Some("replace-data"));
 }

@@ -110,10 +110,12 @@ fn a_pause_holds_back_what_is_autonomous_and_nothing_else() {
     for (what, observed, without, with) in table {
         let mut obs = observed();
         assert_eq!(action(&obs), without, "{what}");
+        assert!(!has(&obs, "paused-start"), "{what}");
         pause(&mut obs);
         assert_eq!(action(&obs), with, "{what}, paused");
         let decision = decide(&obs);
         assert!(has(&obs, "paused"), "{what}");
+        assert_eq!(has(&obs, "paused-start"), what == "a start", "{what}");
         assert!(decision.text.ends_with(", PAUSED"), "{what}: {}", decision.text);
     }
 }

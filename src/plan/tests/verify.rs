@@ -88,15 +88,19 @@ fn s44_one_follower_verifies_the_newest_backup_once_in_each_interval() {
         let mut obs = seen(1);
         change(&mut obs);
         assert_eq!(decide(&obs).action.is_some(), wanted, "{what}");
+        assert_eq!(has(&obs, "verify-due"), wanted, "{what}");
+        assert_eq!(has(&obs, "verify-failed"), what == "failed just now", "{what}");
     }
     // A store that only this node uses is verified by this node, and a person may ask on any node.
     let mut own = seen(2);
     own.spec.store_shared = false;
     assert_eq!(decide(&own).action, verify);
+    assert!(has(&own, "verify-due") && !has(&own, "verify-asked"));
     let mut asked = seen(0);
     asked.spec.backup.verify_interval = None;
     asked.requests = vec![OperatorRequest::Verify { backup: id(3) }];
     assert_eq!(decide(&asked).action, Some(Action::Verify { backup: id(3) }));
+    assert!(has(&asked, "verify-asked") && !has(&asked, "verify-due"));
     let mut bad = seen(0);
     let now = bad.now;
     last(&mut bad, 8, now, &["it is cut off"]);

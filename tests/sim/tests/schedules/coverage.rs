@@ -1,5 +1,9 @@
 //! A large run that saw too little fails.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use etcd_agent::model::{ActionKind, ReasonCode};
 use etcd_agent_sim::Coverage;
 
 /// The number of schedules that the floors are for.
@@ -43,4 +47,52 @@ fn t05_a_large_run_that_saw_something_too_rarely_fails() {
         "{missed:?}"
     );
     assert_eq!(runs(MANY - 1, &[]).missed(), [""; 0], "a small run shows nothing");
+}
+
+/// Each line of this file names a test for what random schedules show too rarely: a kind, a name and a file.
+const ELSEWHERE: &str = include_str!("../../elsewhere.txt");
+
+#[test]
+fn t05_each_action_and_each_reason_has_a_floor_or_a_test_elsewhere() {
+    let floors: BTreeSet<&str> = include_str!("../../floors.txt")
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(_, name)| name)
+        .collect();
+    let elsewhere: BTreeMap<&str, &str> = ELSEWHERE
+        .lines()
+        .filter_map(|line| line.rsplit_once(' '))
+        .collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let actions = ActionKind::ALL
+        .iter()
+        .map(|kind| (format!("action {kind}"), format!("::{kind:?}"), kind.to_string()));
+    let reasons = ReasonCode::ALL.iter().map(|code| {
+        (
+            format!("reason {code}"),
+            format!("ReasonCode::{code:?}"),
+            code.to_string(),
+        )
+    });
+    let mut listed = 0;
+    for (name, variant, text) in actions.chain(reasons) {
+        let file = elsewhere.get(name.as_str());
+        listed += usize::from(file.is_some());
+        assert_ne!(
+            floors.contains(name.as_str()),
+            file.is_some(),
+            "{name}: list it in either floors.txt or elsewhere.txt"
+        );
+        let Some(file) = file else { continue };
+        let test = std::fs::read_to_string(root.join(file)).unwrap();
+        assert!(
+            test.contains(&variant) || test.contains(&format!("\"{text}\"")),
+            "{file} says nothing of {name}"
+        );
+    }
+    assert_eq!(
+        listed,
+        ELSEWHERE.lines().count(),
+        "elsewhere.txt has a name that does not exist"
+    );
 }
