@@ -147,7 +147,7 @@ fn verified(stored: &StoredBackup, now: UnixMs) -> String {
         (Some(why), _) => format!("not known: {why}"),
         (None, None) => "never: `etcd-agent backup verify` does it".to_owned(),
         (None, Some(verified)) if verified.is_ok() => format!("{}: good", ago(verified)),
-        (None, Some(verified)) => format!("{}: NO GOOD: {}", ago(verified), verified.problems.join("; ")),
+        (None, Some(verified)) => format!("{}: BAD: {}", ago(verified), verified.problems.join("; ")),
     }
 }
 

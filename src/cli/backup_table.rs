@@ -69,7 +69,7 @@ pub(super) fn render(list: &[ListedBackup], now: UnixMs, wide: bool) -> String {
             }
             let verified = stored.verified.as_ref().filter(|verified| !verified.is_ok())?;
             let why = verified.problems.join("; ");
-            Some(format!("{id} is no good: {why}\n"))
+            Some(format!("{id} is bad: {why}\n"))
         }
     });
     let readable = list.iter().filter_map(|listed| match listed {
@@ -117,7 +117,7 @@ fn verified(verified: Option<&Verified>, now: UnixMs) -> String {
     match verified {
         None => "-".to_owned(),
         Some(verified) if verified.is_ok() => format!("{} ago", out::age(now.since(verified.at))),
-        Some(_) => "NO GOOD".to_owned(),
+        Some(_) => "BAD".to_owned(),
     }
 }
 

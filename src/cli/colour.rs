@@ -80,7 +80,7 @@ const WORDS: &[(&str, Tone)] = &[
     ("unusable", Tone::Bad),
     ("failed", Tone::Bad),
     ("halted", Tone::Bad),
-    ("NO GOOD", Tone::Bad),
+    ("BAD", Tone::Bad),
     ("UNREADABLE", Tone::Bad),
     ("FAILED", Tone::Bad),
     ("held", Tone::Warning),

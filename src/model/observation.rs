@@ -100,7 +100,7 @@ pub enum OperatorRequest {
 impl OperatorRequest {
     /// True if what it asks for is so already, as this node reports itself: the node follows the epoch, the other one
     /// leads, or the lock is held for the same owner.
-    pub fn is_so_on(&self, node: &NodeStatus) -> bool {
+    pub fn is_already_done_on(&self, node: &NodeStatus) -> bool {
         match self {
             Self::ConfirmEpoch { token, .. } => node
                 .genesis

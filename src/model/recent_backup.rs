@@ -43,7 +43,7 @@ impl SeenVerification {
         matches!(self, Self::Read(verified) if verified.is_ok())
     }
 
-    /// True if it is no good, or its result cannot be read.
+    /// True if it is bad, or its result cannot be read.
     pub fn is_bad(&self) -> bool {
         match self {
             Self::Read(verified) => !verified.is_ok(),

@@ -128,7 +128,7 @@ fn verdict(of: &SeenVerification, picture: &Picture) -> Markup {
                 @if verified.is_ok() {
                     span .good { "good" }
                 } @else {
-                    span .bad { "no good: " (verified.problems.join("; ")) }
+                    span .bad { "bad: " (verified.problems.join("; ")) }
                 }
                 ", " (parts::ago(verified.at, picture.now()))
             }

@@ -42,7 +42,7 @@ pub(super) fn timeline(backups: &[RecentBackup], now: UnixMs) -> Markup {
             }
             figcaption {
                 "Backups by age: " span .good { "● verified and good" } ", " span .plain { "○ not verified" } ", "
-                span .bad { "× no good or not readable" } "."
+                span .bad { "× bad or not readable" } "."
             }
         }
     }
@@ -77,7 +77,7 @@ fn label(backups: &[RecentBackup], now: UnixMs) -> String {
         backup.map_or_else(String::new, |backup| wording::age(now.since(backup.at)))
     };
     format!(
-        "{} backups, the oldest {} old, the newest {} old; {} verified and good, {} no good or not readable. The table \
+        "{} backups, the oldest {} old, the newest {} old; {} verified and good, {} bad or not readable. The table \
          says the same.",
         backups.len(),
         age(backups.first()),

@@ -27,7 +27,7 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
         && !last.is_ok()
         && cx.is_coordinator()
     {
-        let text = format!("backup {id} is no good: {}", last.problems.join("; "));
+        let text = format!("backup {id} is bad: {}", last.problems.join("; "));
         cx.because(ReasonCode::BackupBad, text);
     }
     let busy = cx.obs.backups.verify.running || cx.obs.backup.running || cx.obs.restore.running;

@@ -44,6 +44,6 @@ impl Agent {
 
     /// True if what the request asks for is so already, as far as this node knows.
     pub(crate) fn is_so(&self, request: &OperatorRequest) -> bool {
-        request.is_so_on(&self.status())
+        request.is_already_done_on(&self.status())
     }
 }

@@ -69,7 +69,7 @@ impl Verification {
     /// One line for people.
     pub fn text(&self) -> String {
         if !self.ok {
-            return format!("{} is no good: {}", self.id, self.problems.join("; "));
+            return format!("{} is bad: {}", self.id, self.problems.join("; "));
         }
         let revision = self.revision.unwrap_or_default();
         let to = self.increments_to;

@@ -249,7 +249,7 @@ fn a_request_for_what_is_so_already_is_recognized() {
         (OperatorRequest::Backup, false),
         (OperatorRequest::Prune, false),
     ] {
-        assert_eq!(request.is_so_on(&node), so, "{request:?}");
+        assert_eq!(request.is_already_done_on(&node), so, "{request:?}");
     }
     let own = &mut node.steering.reboot_locks.own;
     own.version = 3;
@@ -264,12 +264,12 @@ fn a_request_for_what_is_so_already_is_recognized() {
         },
         confirmed: true,
     });
-    assert!(lock.is_so_on(&node));
+    assert!(lock.is_already_done_on(&node));
     let mut taking = node.clone();
     taking.steering.reboot_locks.own.hold.as_mut().unwrap().confirmed = false;
-    assert!(!lock.is_so_on(&taking), "it is not held yet");
+    assert!(!lock.is_already_done_on(&taking), "it is not held yet");
     node.steering.directives.released.insert(name("n1"), 3);
-    assert!(!lock.is_so_on(&node), "an operator has ended it");
+    assert!(!lock.is_already_done_on(&node), "an operator has ended it");
 }
 
 /// An agent of an older version answers without `changed`.

@@ -67,17 +67,17 @@ pub(super) fn stored(out: &mut Metrics, counters: &Counters) {
         ),
         (
             "etcd_agent_backup_success_revision",
-            "The revision that the backup which this agent stored last holds at least.",
+            "The newest backup of the kind that this agent stored holds at least this revision.",
             |last| Value::Integer(last.revision.0),
         ),
         (
             "etcd_agent_backup_success_size_bytes",
-            "The stored size of the backup which this agent stored last.",
+            "The stored size of the newest backup of the kind that this agent stored.",
             |last| Value::Integer(last.size_bytes),
         ),
         (
             "etcd_agent_backup_success_duration_seconds",
-            "How long the backup took which this agent stored last.",
+            "The duration of the newest backup of the kind that this agent stored.",
             |last| seconds(u64::try_from(last.took.as_millis()).unwrap_or(u64::MAX)),
         ),
     ];
