@@ -18,11 +18,12 @@ use crate::wait::wait_until;
 /// The timeout of one try at one endpoint.
 const TRY: Duration = Duration::from_secs(2);
 /// The pause between two tries.
-const PAUSE: Duration = Duration::from_millis(10);
+const PAUSE: Duration = Duration::from_millis(3);
 /// The objects that are updated again and again.
-const OBJECTS: u64 = 16;
-/// The length of an object's value in bytes.
-const BYTES: usize = 75_000;
+const OBJECTS: u64 = 80;
+/// The length of an object's value in bytes. The database grows in steps of some of them, which have to be small compared
+/// with 5 % of the quota: an etcd with more space than that counts as one that has space.
+const BYTES: usize = 15_000;
 /// How often an object is deleted, to be created again, instead of updated.
 const DELETED: u64 = 20;
 /// How often an event is written, which stays for the time of its lease.

@@ -6,9 +6,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
-use crate::common::{SOON, agent, deb, etcd_pids, reason_now, status};
+use crate::common::{SOON, agent, all_written, deb, etcd_pids, reason_now, status};
 use crate::down_times::{now, one_at_a_time};
 use crate::files_at_fault::{self, TABLES, reload};
 use crate::killer::Killers;
@@ -272,15 +271,12 @@ fn moves_to_plain_http_and_back(lab: &Lab, tables: &str) {
     reload(last);
     wait_moved(lab, true);
     killers.all_at(&["assign", "apply", "update-member", "move-leader", "restart-etcd"]);
+    // The last etcd may still be starting.
+    lab.wait_healthy(3, SOON).unwrap();
     one_at_a_time(lab, &since);
     load.wait_for(50, SOON).unwrap();
     let written = load.stop().unwrap();
-    written.verify_all(lab).unwrap();
-    assert!(
-        written.longest_gap < Duration::from_secs(10),
-        "{:?}",
-        written.longest_gap
-    );
+    all_written(lab, &written);
 }
 
 #[test]
@@ -312,31 +308,34 @@ fn an_authority_is_replaced(lab: &Lab) {
     follower.boot().unwrap();
     wait_restarted(lab, &before);
     killers.all_at(&["restart-etcd"]);
+    // The host that lost its power may have to be restarted once more: its etcd may have read the former file. Such a
+    // restart has to end, and must not be taken for one of the next step.
+    for node in ["n2", "n3"] {
+        files_at_fault::wait_ok_to_stop(lab.host(1).unwrap(), node);
+    }
     one_at_a_time(lab, &since);
     load.wait_for(50, SOON).unwrap();
     load.stop().unwrap().verify_all(lab).unwrap();
 
-    // The host that lost its power may have to be restarted once more: its etcd may have read the former file. Such a
-    // restart must not be taken for one of the next step.
-    for node in ["n2", "n3"] {
-        files_at_fault::wait_ok_to_stop(lab.host(1).unwrap(), node);
-    }
     let before = etcd_pids(lab.hosts());
     for host in lab.hosts() {
         for (dir, group) in DIRS {
-            new.install(host, &new.issue_for(host).unwrap(), dir, group)
-                .unwrap();
+            let pair = new.issue_for(host).unwrap();
+            // ca.crt is left alone. An agent that reads it with one authority, even for a moment, restarts etcd.
+            for (file, content, mode) in [("node.crt", &pair.cert, "0644"), ("node.key", &pair.key, "0640")] {
+                let (path, owner) = (format!("{dir}/{file}"), format!("root:{group}"));
+                host.write_file(&path, content.as_bytes(), mode, &owner).unwrap();
+            }
         }
-        trust(host, &format!("{}{}", old.cert(), new.cert()));
     }
     clients_use(lab, &new);
     // A certificate is read for each connection.
+    let wait_serves = |host: &Host| {
+        let what = format!("{} to serve with the new authority", host.name());
+        wait_until(&what, SOON, || Ok(serves(lab, host, &new))).unwrap();
+    };
     for host in lab.hosts() {
-        assert!(
-            serves(lab, host, &new),
-            "{} with the new certificate",
-            host.name()
-        );
+        wait_serves(host);
     }
     assert_eq!(etcd_pids(lab.hosts()), before, "no restart for that");
 
@@ -358,6 +357,6 @@ fn an_authority_is_replaced(lab: &Lab) {
             "{} trusts the old authority",
             host.name()
         );
-        assert!(serves(lab, host, &new), "{}", host.name());
+        wait_serves(host);
     }
 }

@@ -6,7 +6,7 @@ use std::thread;
 
 use crate::common::{
     DATA, SOON, agent, assert_value, backup_now, backups, etcd_pid, etcd_pids, follower, formed, formed_of,
-    increment_now, kill_etcd, member_ids, put, status, wait_reason, wait_stored,
+    increment_now, kill_etcd, logged, member_ids, put, status, wait_reason, wait_status, wait_stored,
 };
 use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, wait_until};
 
@@ -17,13 +17,22 @@ fn s28_a_full_is_read_from_a_follower() {
     let leader = lab.raft_leader().unwrap();
     let follower = follower(&lab);
     put(&lab, "k", "v");
+    wait_until("the first backup", SOON, || Ok(!backups(&lab).is_empty())).unwrap();
+    wait_status(leader, 0);
     let (_, ids) = member_ids(&lab, leader).unwrap();
     let read_of = |newest: &str| {
         let manifest = lab.s3().read(&format!("{newest}/backup.json")).unwrap();
         let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
         u64::from_str_radix(manifest["member_id"].as_str().unwrap(), 16).unwrap()
     };
-    backup_now(leader);
+    // After a failure an agent reads its own member.
+    let failures = || logged(leader, "the backup failed");
+    wait_until("a backup without a failure before it", SOON, || {
+        let before = failures();
+        backup_now(leader);
+        Ok(failures() == before)
+    })
+    .unwrap();
     assert_ne!(read_of(&backups(&lab).pop().unwrap()), ids[leader.name()]);
     backup_now(follower);
     assert_eq!(read_of(&backups(&lab).pop().unwrap()), ids[follower.name()]);

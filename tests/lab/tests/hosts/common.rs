@@ -23,6 +23,10 @@ const ELECTION: Duration = Duration::from_secs(30);
 /// and the longest try of the writer, which doubles its timeout up to 4 s.
 const GAP: Duration = Duration::from_secs(15);
 
+/// Settings with which no election happens by chance. One after the loss of a leader takes 5 to 10 s.
+pub(crate) const STEADY: &str =
+    "[etcd.settings]\nheartbeat-interval = \"500\"\nelection-timeout = \"5000\"\n";
+
 /// etcd's data directory in the lab.
 pub(crate) const DATA: &str = "/var/lib/etcd/default";
 
@@ -69,6 +73,44 @@ pub(crate) fn agent(host: &Host, args: &[&str]) -> Output {
     let mut argv = vec!["etcd-agent"];
     argv.extend(args);
     host.exec_for(Duration::from_mins(3), &argv).unwrap()
+}
+
+/// Gives an order again while it ends with an error, because the agent that it is given to was killed.
+pub(crate) fn order_until_done(host: &Host, args: &[&str]) -> Output {
+    wait_for("the order to be carried out", 4 * SOON, || {
+        agent(host, args).ok().map(Some)
+    })
+    .unwrap()
+}
+
+/// The ends of errors of etcdctl and the agent on a machine that is too busy: etcd or another agent did not answer in
+/// time, or a step of a verification did not end in time.
+const NOT_NOW: [&str; 12] = [
+    "context deadline exceeded",
+    "request timed out",
+    "leader changed",
+    "no leader",
+    "no connection within",
+    "no answer within",
+    "has not caught up",
+    "could not be asked",
+    "does not serve with quorum",
+    "did not restore",
+    "does not serve after",
+    "did not count its keys",
+];
+
+/// The output of a command that is repeated while it fails for want of time. Other failures are returned at once.
+pub(crate) fn answered(what: &str, mut run: impl FnMut() -> Result<Output>) -> Output {
+    wait_for(&format!("an answer to {what}"), 3 * SOON, || {
+        let output = run()?;
+        let last = output.stderr.lines().last().unwrap_or_default();
+        if NOT_NOW.iter().any(|text| last.contains(text)) {
+            return output.ok().map(Some);
+        }
+        Ok(Some(output))
+    })
+    .unwrap()
 }
 
 /// The list that a command prints with `-o json`, under its name.
@@ -161,14 +203,15 @@ pub(crate) fn put(lab: &Lab, key: &str, value: &str) {
 }
 
 /// Puts `count` values of 1,000,000 bytes each through this host's etcd. The shell expands `key`: `$n` counts
-/// from 1.
+/// from 1. Each put has ten tries.
 pub(crate) fn put_megabytes(host: &Host, count: u32, key: &str) {
     let script = format!(
-        "for n in $(seq {count}); do head -c 750000 /dev/urandom | base64 -w 0 | \
+        "for n in $(seq {count}); do left=10; until head -c 750000 /dev/urandom | base64 -w 0 | \
          etcdctl --endpoints=https://127.0.0.1:2379 --cacert=/etc/etcd/tls/ca.crt --cert=/etc/etcd/tls/node.crt \
-         --key=/etc/etcd/tls/node.key put {key} >/dev/null; done"
+         --key=/etc/etcd/tls/node.key put {key} >/dev/null; do \
+         left=$((left - 1)); test $left -gt 0; sleep 0.5; done; done"
     );
-    host.exec_for(SOON, &["sh", "-ec", &script])
+    host.exec_for(3 * SOON, &["sh", "-ec", &script])
         .unwrap()
         .ok()
         .unwrap();
@@ -355,7 +398,17 @@ pub(crate) fn clusters_ever(lab: &Lab) -> BTreeSet<String> {
 
 /// Takes a backup that covers everything written so far, and waits for it.
 pub(crate) fn backup_now(host: &Host) {
-    agent(host, &["backup", "now"]).ok().unwrap();
+    answered("backup now", || Ok(agent(host, &["backup", "now"])))
+        .ok()
+        .unwrap();
+}
+
+/// Verifies the newest backup. Its steps have only what time the host has left.
+pub(crate) fn verify_now(host: &Host) -> Output {
+    let verify = ["etcd-agent", "backup", "verify"];
+    answered("backup verify", || host.exec_for(Duration::from_mins(8), &verify))
+        .ok()
+        .unwrap()
 }
 
 /// Stores everything written so far as an increment. The agent begins to follow a new full backup a moment
@@ -378,8 +431,8 @@ pub(crate) fn backups(lab: &Lab) -> Vec<String> {
 
 /// The revision of etcd, by a read through quorum on this host.
 pub(crate) fn revision(lab: &Lab, host: &Host) -> u64 {
-    let args = ["get", "x", "-w", "json", "--command-timeout=3s"];
-    let answer = lab.etcdctl(&[host], &args).unwrap().ok().unwrap();
+    let args = ["get", "x", "-w", "json", "--command-timeout=10s"];
+    let answer = answered("a read", || lab.etcdctl(&[host], &args)).ok().unwrap();
     let answer: Value = serde_json::from_str(&answer.stdout).unwrap();
     answer["header"]["revision"].as_u64().unwrap()
 }

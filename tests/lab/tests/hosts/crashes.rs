@@ -131,15 +131,15 @@ fn s40_agent_killed_in_backup_and_at_every_step_of_a_restore() {
     put(&lab, "later", "than the backup");
 
     // A restore that was forgotten before the new epoch was chosen has changed nothing, and is requested
-    // again.
-    wait_for("the restore", SOON, || {
+    // again. The command of a forgotten order waits for its whole timeout.
+    wait_for("the restore", 3 * SOON, || {
         let node = &status(n1)?["node"];
         if node["assignment"]["epoch"] == 2 {
             return Ok(Some(()));
         }
         // A second request while a restarted agent is still enquiring would be a second restore.
         if node["assignment"]["epoch"] == 1 && node["newest_epoch"] == 1 {
-            let asked = agent(n1, &["restore", newest, "--yes", "--timeout", "60s"]);
+            let asked = agent(n1, &["restore", newest, "--yes", "--timeout", "20s"]);
             eprintln!("restore: exit {}: {}", asked.code, asked.stderr.trim());
         }
         Ok(None)

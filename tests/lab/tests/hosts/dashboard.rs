@@ -5,7 +5,8 @@
 
 use std::path::Path;
 
-use etcd_agent_lab::{Browser, Host, Lab, PROMETHEUS};
+use crate::common::SOON;
+use etcd_agent_lab::{Browser, Host, Lab, PROMETHEUS, wait_until};
 use serde_json::Value;
 
 /// The port of `[metrics] listen` on each host.
@@ -58,8 +59,37 @@ fn only_clients_with_a_certificate(lab: &Lab, host: &Host) {
     }
 }
 
-/// Each query of the dashboard has data of all agents, each rule can be evaluated, and no alert is left over. With
-/// `UPDATE_SCREENSHOTS` in the environment the picture in the documentation is replaced.
+/// The alerts that fire now. Each rule can be evaluated.
+fn firing(host: &Host) -> Vec<Value> {
+    let url = format!("{PROMETHEUS}/api/v1/rules");
+    let answer = host.exec(&["curl", "-sSf", &url]).unwrap().ok().unwrap();
+    let rules: Value = serde_json::from_str(&answer.stdout).unwrap();
+    let groups = rules["data"]["groups"].as_array().unwrap();
+    let mut rules: Vec<Value> = groups
+        .iter()
+        .flat_map(|group| group["rules"].as_array().unwrap().clone())
+        .collect();
+    assert!(rules.len() >= 20, "{rules:?}");
+    for rule in &rules {
+        assert_eq!(rule["health"], "ok", "{rule}");
+    }
+    rules.retain(|rule| rule["state"] == "firing");
+    rules
+}
+
+/// Waits until no alert fires.
+pub(crate) fn wait_quiet(host: &Host) {
+    wait_until("no alert to fire", SOON, || {
+        let firing = firing(host);
+        anyhow::ensure!(firing.is_empty(), "{firing:?}");
+        Ok(true)
+    })
+    .unwrap();
+}
+
+/// Each query of the dashboard has data of all agents, each rule can be evaluated, and no alert is left over, except
+/// for elections that the test has caused. With `UPDATE_SCREENSHOTS` in the environment the picture in the documentation
+/// is replaced.
 pub(crate) fn check(lab: &Lab, host: &Host, seconds: u64) {
     let mut browser = Browser::start(lab, host).unwrap();
     browser.shape(SIZE.0, SIZE.1, false).unwrap();
@@ -85,17 +115,9 @@ pub(crate) fn check(lab: &Lab, host: &Host, seconds: u64) {
         assert!(series.len() >= expected || is_empty, "{panel}: {query}");
     }
 
-    let rules = browser
-        .value("fetch('/api/v1/rules').then((answer) => answer.json())")
-        .unwrap();
-    let groups = rules["data"]["groups"].as_array().unwrap();
-    let rules: Vec<&Value> = groups
-        .iter()
-        .flat_map(|group| group["rules"].as_array().unwrap())
-        .collect();
-    assert!(rules.len() >= 20, "{rules:?}");
-    for rule in rules {
-        assert_eq!(rule["health"], "ok", "{rule}");
-        assert_ne!(rule["state"], "firing", "{rule}");
+    // This one alert may fire: the test itself has moved the leader about four times since `wait_quiet`, as many as the
+    // alert needs.
+    for rule in firing(host) {
+        assert_eq!(rule["name"], "EtcdAgentManyElections", "{rule}");
     }
 }

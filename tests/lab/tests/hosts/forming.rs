@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::common::{
-    DATA, SOON, agent, assert_value, backups, deb, etcd_environ, etcd_pid, etcd_pids, formed, holds_for,
-    listed, member_ids, put, status, wait_reason, wait_status,
+    DATA, SOON, agent, answered, assert_value, backups, deb, etcd_environ, etcd_pid, etcd_pids, formed,
+    holds_for, listed, member_ids, put, status, wait_reason, wait_status,
 };
 use etcd_agent_lab::{Cmd, Host, Lab, Store, Suite, wait_for, wait_until};
 
@@ -287,7 +287,7 @@ fn s04_size_one_second_node_is_spare() {
         &["backup", "now", "--increment"],
         &["backup", "list"],
     ] {
-        let done = agent(n2, line);
+        let done = answered(&line.join(" "), || Ok(agent(n2, line)));
         assert_eq!(
             done.code, 0,
             "h09: {line:?} on a spare: {}{}",

@@ -24,12 +24,17 @@ fn formed_on_small_disks(name: &str, dir: &str, etcd: &str, server: S3Server) ->
     lab
 }
 
-/// Fills the file system of a directory.
+/// Fills the file system of a directory. Programs may free some of it meanwhile.
 fn fill(host: &Host, dir: &str) {
-    let script =
-        format!("dd if=/dev/zero of={dir}/filler bs=64k || true; df --output=avail {dir} | tail -n 1");
-    let left = host.sh(&script).unwrap().ok().unwrap();
-    assert_eq!(left.text().trim(), "0", "{dir} on {}", host.name());
+    let script = format!(
+        "dd if=/dev/zero of={dir}/filler bs=64k oflag=append conv=notrunc || true; df --output=avail {dir} | tail -n 1"
+    );
+    wait_until(&format!("{dir} on {} to be full", host.name()), SOON, || {
+        let left = host.sh(&script)?.ok()?;
+        anyhow::ensure!(left.text() == "0", "{} KiB are left", left.text());
+        Ok(true)
+    })
+    .unwrap();
 }
 
 /// A host whose etcd does not stay up is still a member, and its data stay in place. Long enough for several
@@ -137,7 +142,7 @@ fn agent_without_room(name: &str, version: &str, server: S3Server) {
         Ok(status(leader)?["node"]["assignment"]["epoch"] == 1)
     })
     .unwrap();
-    let refused = agent(leader, &["restore", "latest", "--yes", "--timeout", "60s"]);
+    let refused = agent(leader, &["restore", "latest", "--yes", "--timeout", "150s"]);
     assert_ne!(refused.code, 0, "{}{}", refused.stdout, refused.stderr);
     assert!(
         refused.stderr.contains("room for") || refused.stderr.contains("No space left"),

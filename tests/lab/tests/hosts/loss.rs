@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::common::{
     DATA, SOON, agent, assert_value, backup_now, backups, etcd_pid, etcd_pids, follower, formed, holds_for,
-    kill_etcd, member_ids, others, put, reason_now, status, stop_and_wipe_all, wait_reason, wait_status,
-    wait_stored, wipe_all,
+    kill_etcd, member_ids, others, put, reason_now, status, stop_and_wipe_all, verify_now, wait_reason,
+    wait_status, wait_stored, wipe_all,
 };
 use crate::status_page::StatusPage;
-use etcd_agent_lab::{Host, Lab, Load, wait_until};
+use etcd_agent_lab::{Host, Lab, Load, wait_for, wait_until};
 
 #[test]
 fn s15_wiped_follower_heals() {
@@ -264,7 +264,7 @@ fn s08_s17_all_wiped_refuses_alone_and_restores_all_on_command() {
 /// with markup in it.
 fn page_while_it_serves(lab: &Lab, host: &Host) -> StatusPage {
     const BAD: &str = "/etc/etcd-agent/config.d/60-bad.toml";
-    agent(host, &["backup", "verify"]).ok().unwrap();
+    verify_now(host);
     let mut page = StatusPage::of(lab, host);
     page.wait("Healthy:", "prod");
     page.shows(&[
@@ -295,6 +295,7 @@ fn page_while_it_serves(lab: &Lab, host: &Host) -> StatusPage {
 fn s18_stopped_cleanly_and_wiped_nothing_acknowledged_is_lost() {
     let lab = formed("s18", 3);
     let n1 = lab.host(1).unwrap();
+    wait_until("the first backup", SOON, || Ok(!backups(&lab).is_empty())).unwrap();
     backup_now(n1);
     put(&lab, "first", "x");
     // Some agent stores changes.
@@ -339,7 +340,12 @@ fn s18_stopped_in_the_midst_of_writes_nothing_acknowledged_before_is_lost() {
     for load in &loads {
         load.wait_for(20, SOON).unwrap();
     }
-    let second = lab.raft_leader().unwrap();
+    // The stop waits 3 s for the agent. On a busy machine it may take longer to begin.
+    let second = wait_for("the second to begin to store", SOON, || {
+        let leader = lab.raft_leader()?;
+        Ok((!status(leader)?["backups"]["chain"].is_null()).then_some(leader))
+    })
+    .unwrap();
     let acknowledged: Vec<_> = loads.iter().map(Load::acknowledged).collect();
     // Without a second voter no further write is acknowledged.
     second.systemctl(&["stop", "etcd"]).unwrap().ok().unwrap();

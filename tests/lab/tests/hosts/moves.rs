@@ -3,13 +3,20 @@
 
 use std::time::Duration;
 
-use crate::common::{SOON, agent, archived, assert_value, backups, etcd_pids, etcdctl_v2, revision, status};
+use crate::common::{
+    SOON, agent, all_run, answered, archived, assert_value, backups, etcd_pids, etcdctl_v2, revision, status,
+};
 use crate::version_table::MOVES;
 use etcd_agent_lab::{Host, Lab, Output, wait_until};
 use serde_json::Value;
 
 fn etcdctl(lab: &Lab, args: &[&str]) -> Output {
-    lab.etcdctl(&[lab.host(1).unwrap()], args).unwrap().ok().unwrap()
+    answer(lab, args).ok().unwrap()
+}
+
+/// Each of these commands may be repeated.
+fn answer(lab: &Lab, args: &[&str]) -> Output {
+    answered(&args.join(" "), || lab.etcdctl(&[lab.host(1)?], args))
 }
 
 /// All keys with their revisions, versions and leases, all leases, users and roles, as etcd reports them.
@@ -53,8 +60,7 @@ fn fill(lab: &Lab) -> String {
 fn users_are_checked(lab: &Lab) {
     let by = |user: &str, args: &[&str]| {
         let user = format!("--user={user}");
-        let argv = [args, &[user.as_str()]].concat();
-        lab.etcdctl(&[lab.host(1).unwrap()], &argv).unwrap()
+        answer(lab, &[args, &[user.as_str()]].concat())
     };
     let read = by("alice:wonder", &["get", "k/0", "--print-value-only"]);
     assert_eq!(read.ok().unwrap().text(), "c");
@@ -80,18 +86,6 @@ pub(crate) fn with_users_no_move_begins(lab: &Lab, n1: &Host, running: &str, to:
     assert_eq!(etcd_pids(lab.hosts()), pids, "nothing was restarted");
     assert_eq!(epoch(n1), opened);
     assert!(!in_quarantine(n1).unwrap());
-}
-
-fn all_run(lab: &Lab, version: &str) {
-    for host in lab.hosts() {
-        let status = status(host).unwrap();
-        assert_eq!(
-            status["node"]["etcd"]["value"]["version"],
-            version,
-            "{}",
-            host.name()
-        );
-    }
 }
 
 fn in_quarantine(host: &Host) -> anyhow::Result<bool> {
@@ -162,7 +156,12 @@ fn s09_a_cluster_moves_between_any_two_versions_with_all_of_its_data() {
         ttl.text()
     );
     for host in lab.hosts() {
-        assert_eq!(archived(host).len(), 1, "{}", host.name());
+        wait_until(&format!("one archive on {}", host.name()), SOON, || {
+            let archived = archived(host);
+            anyhow::ensure!(archived.len() == 1, "{archived:?}");
+            Ok(true)
+        })
+        .unwrap();
     }
     lab.wait_healthy(3, SOON).unwrap();
     let again = agent(n1, &["move", "--to", "3.4.23", "--yes", "-o", "json"])
@@ -279,7 +278,7 @@ fn a_move_that_is_cancelled_changes_nothing(lab: &Lab, n1: &Host) {
         &["del", "k/1"],
         &["lease", "grant", "5"],
     ] {
-        let refused = lab.etcdctl(&[n1], args).unwrap();
+        let refused = answer(lab, args);
         assert!(
             refused.stderr.contains("corrupt cluster"),
             "{args:?}: {}",

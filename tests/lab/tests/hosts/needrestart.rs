@@ -112,12 +112,10 @@ fn a_host_reboots_under_the_lock(lab: &Lab, host: &Host, other: &Host) {
     host.boot().unwrap();
     wait_until("the lock to be released", SOON, || Ok(lock(other).is_empty())).unwrap();
     lab.wait_healthy(3, SOON).unwrap();
-    assert_ne!(
-        host.sh("test -e /var/lib/etcd-agent-reboot/pending")
-            .unwrap()
-            .code,
-        0
-    );
+    wait_until("the mark to be removed", SOON, || {
+        Ok(host.sh("test -e /var/lib/etcd-agent-reboot/pending")?.code != 0)
+    })
+    .unwrap();
 }
 
 /// What `etcd-agent status` says of the lock; empty if nobody holds it.

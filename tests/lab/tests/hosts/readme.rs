@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use etcd_agent_lab::{Cmd, Host, Lab, Output, S3, wait_until};
+use serde_json::Value;
 
-use crate::common::{SOON, block, deb, wait_status};
+use crate::common::{SOON, agent, block, deb, listed, wait_status};
 use crate::managed::{replaced, with_addresses};
 
 const README: &str = include_str!("../../../../README.md");
@@ -102,6 +103,12 @@ fn at_night(n1: &Host) {
         assert!(left.remove(command), "the README does not say {command:?}");
         run(n1, given)
     };
+    wait_until("the first backup", SOON, || {
+        Ok(!listed(n1, &["backup", "list"], "backups").is_empty())
+    })
+    .unwrap();
+    // Unknown is never a yes: the agents may not have looked at everything yet.
+    wait_until("leave to stop", SOON, || Ok(agent(n1, &["ok-to-stop"]).code == 0)).unwrap();
     for command in [
         "etcd-agent status",
         "etcd-agent events",
@@ -117,6 +124,14 @@ fn at_night(n1: &Host) {
     assert!(run(n1, "ls /var/tmp/look/member").text().contains("snap"));
 
     etcdctl(n1, "put hello world");
+    // A change has the time at which the agent receives it.
+    let read: Value = serde_json::from_str(&etcdctl(n1, "get hello -w json")).unwrap();
+    wait_until("the change to be stored", SOON, || {
+        let backups = listed(n1, &["backup", "list"], "backups");
+        let covers = |backup: &Value| backup["covered"].as_u64() >= read["header"]["revision"].as_u64();
+        Ok(backups.iter().any(covers))
+    })
+    .unwrap();
     let at = later(n1, &clock(n1));
     later(n1, &at);
     etcdctl(n1, "del hello");

@@ -1,6 +1,8 @@
 //! An etcd that a package or a person replaces on all hosts at once: what restarts it is held to one member at
 //! a time.
 
+use std::time::Duration;
+
 use crate::common::{SOON, all_run, all_written, deb, etcd_pids};
 use crate::down_times::{now, one_at_a_time};
 use etcd_agent_lab::Lab;
@@ -41,7 +43,10 @@ fn newer_packages_are_installed(lab: &Lab) {
     let before = etcd_pids(lab.hosts());
     let since = now(lab);
     let install = "DEBIAN_FRONTEND=noninteractive apt-get install --yes /root/etcd-server.deb";
-    lab.each(|host| host.sh(install)?.ok().map(drop)).unwrap();
+    // The last one waits for the restarts of the others.
+    let argv = ["sh", "-ec", install];
+    lab.each(|host| host.exec_for(Duration::from_mins(5), &argv)?.ok().map(drop))
+        .unwrap();
     lab.wait_healthy(3, SOON).unwrap();
     all_run(lab, "3.5.35");
     let after = etcd_pids(lab.hosts());

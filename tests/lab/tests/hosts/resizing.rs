@@ -130,20 +130,30 @@ fn s07_resize_up_and_down_keeps_keys() {
     lab.passed();
 }
 
-/// Runs the operator's `etcdctl member` command, repeated until it succeeds.
-fn operator(lab: &Lab, hosts: &[&Host], what: &str, args: &[&str]) {
+/// Runs the operator's `etcdctl member` command, repeated until it succeeds. A try that was not answered in time may
+/// have succeeded: etcd refuses the next one, and the member list is as wanted.
+fn operator(lab: &Lab, hosts: &[&Host], what: &str, args: &[&str], as_wanted: impl Fn(&str) -> bool) {
+    let mut unknown = false;
     wait_until(&format!("the operator to {what}"), SOON, || {
-        lab.etcdctl(hosts, args)?.ok()?;
-        Ok(true)
+        let output = lab.etcdctl(hosts, args)?;
+        let refused = ["Peer URLs already exists", "member not found"];
+        let refused = refused.iter().any(|text| output.stderr.contains(text));
+        if refused && unknown {
+            let list = lab.etcdctl(hosts, &["member", "list"])?.ok()?;
+            return Ok(as_wanted(&list.stdout));
+        }
+        unknown |= !refused;
+        output.ok().map(|_| true)
     })
     .unwrap();
 }
 
 /// Adds an entry for a node that has not started yet.
 fn add_by_hand(lab: &Lab, hosts: &[&Host], node: &Host) {
-    let url = format!("--peer-urls=https://{}:2380", node.name());
-    let args = ["member", "add", node.name(), "--learner", &url];
-    operator(lab, hosts, "make an entry", &args);
+    let url = format!("https://{}:2380", node.name());
+    let urls = format!("--peer-urls={url}");
+    let args = ["member", "add", node.name(), "--learner", &urls];
+    operator(lab, hosts, "make an entry", &args, |list| list.contains(&url));
 }
 
 /// The steps of an elastic-etcd user with each of its join strategies: a new cluster of three, a restart, a
@@ -226,7 +236,10 @@ fn wipe_and_rejoin(lab: &Lab, join: &str, before: &BTreeMap<String, u64>) {
             unchanged(lab, leader, before)
         });
         let lost = format!("{:x}", before[victim.name()]);
-        operator(lab, &rest, "remove the member", &["member", "remove", &lost]);
+        let args = ["member", "remove", &lost];
+        operator(lab, &rest, "remove the member", &args, |list| {
+            !list.contains(&lost)
+        });
     }
     if join == "prepare" {
         wait_coordinator_says(lab, "waiting-for-entry");

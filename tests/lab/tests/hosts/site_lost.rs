@@ -200,6 +200,16 @@ fn restore_alive(lab: &Lab, host: &Host, what: &str) {
     lab.wait_healthy(5, SOON).unwrap();
 }
 
+/// Replaces one host of a cluster of so many members, and waits until its elector has a vote again.
+fn replace_host(lab: &Lab, name: &str, members: usize) {
+    replace_hosts(lab, &[name]);
+    lab.wait_healthy(members, SOON).unwrap();
+    wait_until(&format!("the vote of {name}"), SOON, || {
+        Ok(status(lab.host_named(name)?)?["node"]["eligible"] == true)
+    })
+    .unwrap();
+}
+
 /// Votes come back with the hosts: one was replaced before the cluster grew, then three of five one after the
 /// other.
 #[test]
@@ -211,8 +221,7 @@ fn c14_s61_a_restore_goes_on_where_electors_were_replaced_one_by_one() {
     start_agents(&lab, &three);
     lab.wait_healthy(3, SOON).unwrap();
     put(&lab, "first", "1");
-    replace_hosts(&lab, &["n2"]);
-    lab.wait_healthy(3, SOON).unwrap();
+    replace_host(&lab, "n2", 3);
     lab.configure(|_, _| ()).unwrap();
     lab.start_agents().unwrap();
     lab.wait_healthy(5, SOON).unwrap();
@@ -223,8 +232,7 @@ fn c14_s61_a_restore_goes_on_where_electors_were_replaced_one_by_one() {
     serves(&lab, n4, &[("first", "1"), ("second", "2")], 2);
 
     for name in ["n1", "n3", "n5"] {
-        replace_hosts(&lab, &[name]);
-        lab.wait_healthy(5, SOON).unwrap();
+        replace_host(&lab, name, 5);
     }
     put(&lab, "third", "3");
     wait_stored(&lab, n2);

@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    SOON, agent, all_written, backups, deb, etcd_pids, follower, holds_for, listed, others, revision, status,
+    SOON, agent, all_written, answered, backups, deb, etcd_pids, follower, holds_for, listed,
+    order_until_done, others, revision, status, wait_status,
 };
 use crate::dashboard;
 use crate::down_times::{now, one_at_a_time};
-use crate::killer::{Killers, cursor, wait_decision};
+use crate::killer::{Killers, power_off_at};
 use etcd_agent_lab::{Host, Lab, wait_until};
 
 /// When each defragmentation began and ended, by etcd's own log, which writes all times in one form.
@@ -102,8 +103,10 @@ fn sizes(lab: &Lab) -> Vec<(u64, u64)> {
 fn s36_no_space_ends_without_an_operator_and_one_member_is_defragmented_at_a_time() {
     let lab = Lab::builder("space").hosts(3).package(&deb()).boot().unwrap();
     lab.s3().start().unwrap();
+    // Only the test moves the leader.
     let settings = format!(
-        "[etcd.settings]\nquota-backend-bytes = \"16777216\"\n{}",
+        "[etcd.settings]\nquota-backend-bytes = \"16777216\"\nheartbeat-interval = \"500\"\n\
+         election-timeout = \"5000\"\n{}",
         dashboard::METRICS
     );
     lab.configure(|_, config| config.extra.clone_from(&settings))
@@ -118,7 +121,7 @@ fn s36_no_space_ends_without_an_operator_and_one_member_is_defragmented_at_a_tim
 
     // The writer goes on while etcd has no space.
     let objects = lab.start_objects().unwrap();
-    objects.wait_through_no_space(60, 2 * SOON).unwrap();
+    objects.wait_through_no_space(300, 2 * SOON).unwrap();
     let objects = objects.stop().unwrap();
     eprintln!("{objects:?}");
     assert!(objects.deletes > 0 && objects.refused > 0, "{objects:?}");
@@ -132,20 +135,22 @@ fn s36_no_space_ends_without_an_operator_and_one_member_is_defragmented_at_a_tim
         sizes(&lab)
     );
     lab.wait_healthy(3, SOON).unwrap();
+    dashboard::wait_quiet(n1);
 
     // By order, under writes, on one and then on all.
     let load = lab.start_load("d").unwrap();
     load.wait_for(100, SOON).unwrap();
     let one = follower(&lab);
-    agent(n1, &["defrag", one.name(), "--timeout", "60s"])
-        .ok()
-        .unwrap();
+    let orders = |args: &[&str]| {
+        // An order is judged by the last look.
+        lab.wait_healthy(3, SOON).unwrap();
+        agent(n1, &[&["defrag"], args, &["--timeout", "150s"]].concat())
+    };
+    orders(&[one.name()]).ok().unwrap();
     let second = defragmentations(&lab);
     assert_eq!(second.len(), first.len() + 1, "{second:?}");
     let leader = lab.raft_leader().unwrap().name().to_owned();
-    let said = agent(n1, &["defrag", "--rolling", "--timeout", "60s"])
-        .ok()
-        .unwrap();
+    let said = orders(&["--rolling"]).ok().unwrap();
     assert!(
         said.stdout.contains("defragmented, and healthy"),
         "{}",
@@ -157,9 +162,7 @@ fn s36_no_space_ends_without_an_operator_and_one_member_is_defragmented_at_a_tim
     assert_ne!(lab.raft_leader().unwrap().name(), leader, "another member leads");
     // Once more: each agent dies when it begins, and a member may be defragmented twice.
     let killers = Killers::on(&lab, "killer-of-the-defragmentation");
-    agent(n1, &["defrag", "--rolling", "--timeout", "60s"])
-        .ok()
-        .unwrap();
+    order_until_done(n1, &["defrag", "--rolling", "--timeout", "150s"]);
     killers.all_at(&["defrag", "move-leader"]);
     assert!(defragmentations(&lab).len() >= third.len() + 3);
     load.wait_for(100, SOON).unwrap();
@@ -169,12 +172,13 @@ fn s36_no_space_ends_without_an_operator_and_one_member_is_defragmented_at_a_tim
     // Free space by itself.
     lab.configure(|_, config| config.extra = format!("{settings}[space]\ndefrag_min_size = \"1MiB\"\n"))
         .unwrap();
-    lab.each(|host| host.sh("systemctl reload etcd-agent")?.ok().map(drop))
-        .unwrap();
-    lab.etcdctl(&[n1], &["del", "--prefix", "/registry/"])
-        .unwrap()
-        .ok()
-        .unwrap();
+    for host in lab.hosts() {
+        // The agent that was killed last may be starting.
+        wait_status(host, 0);
+        host.sh("systemctl reload etcd-agent").unwrap().ok().unwrap();
+    }
+    let all = ["del", "--prefix", "/registry/"];
+    answered("del", || lab.etcdctl(&[n1], &all)).ok().unwrap();
     let revision = revision(&lab, n1).to_string();
     lab.etcdctl(&[n1], &["compact", &revision]).unwrap().ok().unwrap();
     wait_until("all to be defragmented", 2 * SOON, || {
@@ -205,40 +209,66 @@ fn s36_no_space_ends_without_an_operator_and_one_member_is_defragmented_at_a_tim
     lab.passed();
 }
 
-/// When it is to be defragmented. While it is off no other etcd is, and the order ends once it is back.
+/// While it is defragmented. While it is off no other etcd is, and the order ends once it is back.
 fn a_host_loses_its_power_meanwhile(lab: &Lab, n1: &Host) {
+    // So many keys that a defragmentation takes some time.
+    for chunk in 0..400 {
+        let keys: Vec<String> = (0..128).map(|key| format!("many/{chunk}/{key}")).collect();
+        let puts: Vec<(&str, &[u8])> = keys.iter().map(|key| (key.as_str(), &b"value"[..])).collect();
+        lab.write(&puts, &[]).unwrap();
+    }
     let load = lab.start_load("e").unwrap();
     load.wait_for(50, SOON).unwrap();
-    // Not n1, which got the order.
-    let lost = *others(lab, lab.raft_leader().unwrap()).last().unwrap();
-    let (since, cursor) = (now(lab), cursor(lost));
-    let first = defragmentations(lab).len();
-    let begun = || defragmentations_with(lab, Some(lost));
-    std::thread::scope(|scope| {
-        let order = ["defrag", "--rolling", "--timeout", "150s"];
-        let ordered = scope.spawn(move || agent(n1, &order));
-        wait_decision(lost, &cursor, "defrag");
-        lost.kill().unwrap();
-        wait_until("n1 to notice it", SOON, || {
-            Ok(status(n1)?["peers"][lost.name()]["fact"] != "known")
-        })
-        .unwrap();
-        let before = begun().len();
-        holds_for("no other is defragmented", Duration::from_secs(3), || {
-            begun().len() == before
-        });
-        assert!(
-            !ordered.is_finished(),
-            "the order is done without {}",
-            lost.name()
-        );
-        lost.boot().unwrap();
-        ordered.join().unwrap().ok().unwrap();
-    });
-    lab.wait_healthy(3, SOON).unwrap();
-    assert!(begun().len() >= first + 3, "{:?}", begun());
+    let since = now(lab);
+    let met = (0..5).any(|_| loses_its_power(lab, n1));
+    assert!(met, "the power was lost after the defragmentation each time");
     let stopped = one_at_a_time(lab, &since);
     assert!(stopped.is_empty(), "{stopped:?}");
     load.wait_for(50, SOON).unwrap();
     all_written(lab, &load.stop().unwrap());
+}
+
+/// False if the defragmentation ended before the power was lost.
+fn loses_its_power(lab: &Lab, n1: &Host) -> bool {
+    // Not n1, which got the order.
+    let lost = *others(lab, lab.raft_leader().unwrap()).last().unwrap();
+    let begun = || defragmentations_with(lab, Some(lost)).len();
+    let ended = || {
+        let journal = lost.journalctl(&["-u", "etcd", "-o", "cat"]).unwrap();
+        journal.matches("finished defragment").count()
+    };
+    let (first, ended_before) = (begun(), ended());
+    let met = std::thread::scope(|scope| {
+        power_off_at(lost, "defrag");
+        let order = ["etcd-agent", "defrag", "--rolling", "--timeout", "280s"];
+        let ordered = scope.spawn(move || n1.exec_for(2 * SOON, &order).unwrap());
+        wait_until("its power to be lost", SOON, || Ok(!lost.is_on())).unwrap();
+        lost.kill().unwrap();
+        let met = ended() == ended_before;
+        wait_until("n1 to notice it", SOON, || {
+            Ok(status(n1)?["peers"][lost.name()]["fact"] != "known")
+        })
+        .unwrap();
+        if met {
+            let before = begun();
+            holds_for("no other is defragmented", Duration::from_secs(3), || {
+                begun() == before
+            });
+            assert!(
+                !ordered.is_finished(),
+                "the order is done without {}",
+                lost.name()
+            );
+        }
+        lost.boot().unwrap();
+        ordered.join().unwrap().ok().unwrap();
+        met
+    });
+    lab.wait_healthy(3, SOON).unwrap();
+    assert!(
+        begun() >= first + 3,
+        "{:?}",
+        defragmentations_with(lab, Some(lost))
+    );
+    met
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::{SOON, agent, others, status, wait_reason};
 use crate::down_times::now;
-use etcd_agent_lab::{Host, Lab, wait_until};
+use etcd_agent_lab::{Host, Lab, Output, wait_for, wait_until};
 use serde_json::Value;
 
 /// The longest shutdown of a host: logind waits for the agent for 5 s at most (`InhibitDelayMaxSec=`), and the rest is a
@@ -16,12 +16,16 @@ const PROMPT: Duration = Duration::from_secs(24);
 pub(crate) fn a_node_may_be_stopped_only_while_the_others_are_whole(lab: &Lab) {
     let [n1, n2] = [1, 2].map(|number| lab.host(number).unwrap());
     accepts(n2, "n1");
-    let json = agent(n2, &["ok-to-stop", "n1", "-o", "json"]).ok().unwrap();
+    let json = yes(n2, &["ok-to-stop", "n1", "-o", "json"]);
     let json: Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!((&json["ok"], &json["left"]["healthy"]), (&true.into(), &2.into()));
-    let after = agent(n2, &["plan", "--after", "reboot n1"]).ok().unwrap();
-    let further = "The further loss of n2 or n3 would cost quorum.";
-    assert!(after.stdout.contains(further), "{}", after.stdout);
+    wait_until("n2 to plan for the loss of n1", SOON, || {
+        let after = agent(n2, &["plan", "--after", "reboot n1"]).ok()?;
+        let further = "The further loss of n2 or n3 would cost quorum.";
+        anyhow::ensure!(after.stdout.contains(further), "{}", after.stdout);
+        Ok(true)
+    })
+    .unwrap();
     let unknown = agent(n2, &["ok-to-stop", "n9"]);
     assert_eq!(unknown.code, 2, "{}", unknown.stderr);
 
@@ -120,22 +124,15 @@ fn shuts_down_promptly(lab: &Lab, host: &Host) -> [String; 2] {
 /// Waits until the answer is yes. After a fault was repaired, agents and etcd reach each other a moment
 /// later.
 fn accepts(host: &Host, node: &str) {
-    wait_until(
-        &format!("{node} to be ok to stop at {}", host.name()),
-        SOON,
-        || {
-            let answer = agent(host, &["ok-to-stop", node]);
-            anyhow::ensure!(
-                answer.code == 0,
-                "{}: {}{}",
-                answer.code,
-                answer.stdout,
-                answer.stderr
-            );
-            Ok(true)
-        },
-    )
-    .unwrap();
+    yes(host, &["ok-to-stop", node]);
+}
+
+/// The first answer that is yes.
+fn yes(host: &Host, args: &[&str]) -> Output {
+    wait_for(&format!("a yes at {} to {args:?}", host.name()), SOON, || {
+        agent(host, args).ok().map(Some)
+    })
+    .unwrap()
 }
 
 /// Waits until the answer is no with this cause, which is not known during an election. It is never a yes.

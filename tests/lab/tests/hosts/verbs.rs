@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::common::{
-    DATA, SOON, agent, all_written, assert_value, backup_now, deb, etcd_pid, etcd_pids, follower, formed,
-    holds_for, increment_now, listed, member_ids, others, put, revision, status, wait_status,
+    DATA, SOON, STEADY, agent, all_written, assert_value, backup_now, deb, etcd_pid, etcd_pids, follower,
+    formed, holds_for, increment_now, listed, member_ids, others, put, revision, status, wait_status,
 };
 use crate::reboots::hosts_reboot_one_at_a_time;
 use crate::stops::{
@@ -174,7 +174,12 @@ fn s45_a_rolling_restart_under_load_loses_nothing_and_the_leader_moves_where_it_
 
 #[test]
 fn a_member_goes_out_and_comes_in_again_on_an_operators_word() {
-    let lab = formed("member", 3);
+    let lab = Lab::builder("member").hosts(3).package(&deb()).boot().unwrap();
+    lab.s3().start().unwrap();
+    lab.configure(|_, config| config.extra = STEADY.to_owned())
+        .unwrap();
+    lab.start_agents().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
     a_node_may_be_stopped_only_while_the_others_are_whole(&lab);
     an_operators_stop_lasts(&lab);
     the_leader_moves_before_its_host_shuts_down(&lab);

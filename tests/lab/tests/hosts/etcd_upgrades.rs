@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::common::{
-    SOON, agent, all_run, all_written, assert_value, backup_now, backups, deb, etcd_pids, etcdctl_v2, others,
-    put, status, versions, wait_reason,
+    SOON, STEADY, agent, all_run, all_written, assert_value, backup_now, backups, deb, etcd_pids, etcdctl_v2,
+    order_until_done, others, put, status, versions, wait_reason,
 };
 use crate::down_times::{now, one_at_a_time};
 use crate::killer::{Killers, cursor, wait_decision};
@@ -16,14 +16,6 @@ use etcd_agent_lab::{Host, Lab, Suite, wait_until};
 fn upgrade(host: &Host, args: &[&str]) {
     let args = [&["upgrade", "--timeout", "150s"], args].concat();
     agent(host, &args).ok().unwrap();
-}
-
-/// Gives an order again while it ends with an error, because the agent that it is given to was killed.
-fn order_until_done(host: &Host, args: &[&str]) {
-    wait_until("the order to be carried out", 4 * SOON, || {
-        agent(host, args).ok().map(|_| true)
-    })
-    .unwrap();
 }
 
 #[test]
@@ -62,11 +54,8 @@ fn s09_etcd_is_upgraded_minor_by_minor_under_load_and_goes_back_while_it_can() {
     let stored = backups(&lab).len();
     let since = now(&lab);
     std::thread::scope(|scope| {
-        let upgrading = scope.spawn(|| {
-            agent(n1, &["upgrade", "--to", "3.6.16", "--timeout", "150s"])
-                .ok()
-                .unwrap()
-        });
+        let order = ["etcd-agent", "upgrade", "--to", "3.6.16", "--timeout", "280s"];
+        let upgrading = scope.spawn(move || n1.exec_for(2 * SOON, &order).unwrap().ok().unwrap());
         // The backup that is taken first ends with its agent, and so does the command.
         wait_until("the order to be taken", SOON, || {
             let status = status(n1)?;
@@ -239,7 +228,9 @@ fn from_3_4_there_is_no_way_back(lab: &Lab, n1: &Host) {
         "{}",
         none.stderr
     );
-    a_wiped_member_is_replaced(lab, lab.host(3).unwrap(), "3.4.23");
+    // Not the leader, since an election takes long with these settings.
+    let wiped = *others(lab, lab.raft_leader().unwrap()).last().unwrap();
+    a_wiped_member_is_replaced(lab, wiped, "3.4.23");
     let order = [
         "upgrade",
         "--to",
@@ -266,9 +257,10 @@ fn from_3_4_there_is_no_way_back(lab: &Lab, n1: &Host) {
     lab.wait_healthy(3, SOON).unwrap();
 }
 
-/// Settings with which etcd writes a snapshot of raft after as many changes, and serves the v2 API if it has one.
+/// Settings with which etcd writes a snapshot of raft after as many changes, and serves the v2 API if it has one. The
+/// leader changes only when the agents move it.
 fn snapshots_after(changes: u32) -> String {
-    format!("[etcd.settings]\nsnapshot-count = \"{changes}\"\nenable-v2 = \"true\"\n")
+    format!("{STEADY}snapshot-count = \"{changes}\"\nenable-v2 = \"true\"\n")
 }
 
 /// etcd 3.7 would panic on them. They are gone after a snapshot of raft.
@@ -361,12 +353,12 @@ fn s10_etcd_is_downgraded_minor_by_minor(lab: &Lab, n1: &Host) {
             )
         };
         let downgrading = scope.spawn(command);
-        wait_until("one member to be downgraded", 2 * SOON, || {
-            Ok(versions(lab)?.values().any(|version| version == "3.6.16"))
-        })
-        .unwrap();
-        let cancel = agent(n1, &["downgrade", "--cancel", "--timeout", "150s"]);
-        cancel.ok().unwrap();
+        // One program waits until a member is downgraded, and cancels at once: the others follow soon.
+        let cancel = "until curl -s --max-time 1 --cacert /etc/etcd/tls/ca.crt --cert /etc/etcd/tls/node.crt \
+                      --key /etc/etcd/tls/node.key 'https://n[1-3]:2379/version' | grep -q '\"3.6.16\"'; \
+                      do sleep 0.1; done; exec etcd-agent downgrade --cancel --timeout 150s";
+        let cancelled = n1.exec_for(3 * SOON, &["sh", "-ec", cancel]).unwrap();
+        cancelled.ok().unwrap();
         assert_ne!(downgrading.join().unwrap().code, 0, "it was cancelled");
     });
     all_run(lab, "3.7.3");

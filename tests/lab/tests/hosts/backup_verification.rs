@@ -59,7 +59,7 @@ fn s44_backups_are_verified_in_a_sandbox_of_their_own() {
         bad.stderr
     );
     let listed = agent(n1, &["backup", "list"]).ok().unwrap();
-    assert!(listed.stdout.contains("NO GOOD"), "{}", listed.stdout);
+    assert!(listed.stdout.contains("BAD"), "{}", listed.stdout);
 
     // H7: if the unit's own network has no loopback interface, that is reported at once, without waiting.
     let dir = "/etc/systemd/system/etcd-agent-verify.service.d";
