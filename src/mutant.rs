@@ -121,6 +121,8 @@ mod chosen {
         MemoriesStayNew,
         /// Rule 10: an etcd goes back to an older minor than that of its data.
         OpensAnyData,
+        /// Rule 4: an etcd that has converted its data goes back, because it had leave to do so before, and stays down.
+        GoesBackLate,
         /// Rule 10: any copy of a genesis is believed about the electors' memories.
         BelievesElectorates,
         /// Rule 2: one peer's statement turns a node that may have had a member into a joiner.

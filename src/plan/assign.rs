@@ -6,7 +6,7 @@ use super::context::Context;
 use super::founder::founder;
 use super::invitation::{invitations, linearizable_lists};
 use super::joiner::{joiner, own_member};
-use super::{electors, spares, transport, version};
+use super::{assigned_version, electors, spares, transport};
 use crate::model::{
     Action, ActiveState, Assignment, DataState, EtcdStatus, Fact, FirstStart, Genesis, InitialState,
     MemberList, Origin, ReasonCode, Role,
@@ -118,7 +118,7 @@ fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> 
         wanted.wal_dir.clone_from(&cx.spec.etcd.wal_dir);
     }
     transport::follow(cx, assignment, &mut wanted);
-    version::follow(cx, assignment, &mut wanted);
+    assigned_version::follow(cx, assignment, &mut wanted);
     if wanted == *assignment {
         return None;
     }

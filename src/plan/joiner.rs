@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::assigned_version;
 use super::context::Context;
 use super::invitation::{Invitation, is_believed, linearizable_lists, witnesses};
-use super::version;
 use crate::model::{
     Assignment, DataState, Fact, FirstStart, Genesis, InitialState, Member, MemberId, MemberList, NodeName,
     RaftTerm, ReasonCode, Role, Transport, are_tls,
@@ -110,7 +110,7 @@ fn joined(
         first_start: FirstStart::Held,
         transport: Some(Transport::at(&cx.spec.etcd, &own)),
         settings_digest: cx.spec.settings_digest(),
-        etcd_version: version::of_new_member(cx),
+        etcd_version: assigned_version::of_new_member(cx),
     }
 }
 

@@ -8,6 +8,7 @@ mod after;
 mod alarms;
 mod archive_trouble;
 mod assign;
+mod assigned_version;
 mod backup;
 mod bootstrap;
 mod bootstrap_checks;

@@ -7,11 +7,10 @@ use std::path::Path;
 
 use super::context::Context;
 use super::orders;
-use super::restart::leave;
 use super::tls_files::StopWish;
 use crate::model::{
-    ActiveState, Assignment, EtcdBinaries, EtcdSelection, EtcdStatus, EtcdVersion, Fact, GrantPurpose,
-    Memory, NodeName, NodeStatus, Observation, ReasonCode, RestartWish, SteadyMs, V2Names, V2View,
+    EtcdBinaries, EtcdSelection, EtcdStatus, EtcdVersion, Fact, Memory, NodeName, NodeStatus, Observation,
+    ReasonCode, RestartWish, SteadyMs, V2Names, V2View,
 };
 
 /// What decides whether this node's etcd is to be replaced by another version.
@@ -141,8 +140,9 @@ pub(super) fn needs_disk(cx: &Context<'_>) -> bool {
     let clean = clean_disk(seen.now);
     let clean = EtcdSeen { v2: &clean, ..seen };
     let trouble = |seen| binary_trouble(seen, cx.obs.base.unknown);
-    let steps =
-        orders::paused(cx).is_none() && wants_version(&clean).is_ok() && wants_version(&unread).is_err();
+    let steps = orders::paused(cx).is_none()
+        && wants_with_clean_disk(&seen).is_ok()
+        && wants_version(&unread).is_err();
     steps || trouble(&clean).is_none() && trouble(&unread).is_some()
 }
 
@@ -231,15 +231,17 @@ impl BinaryTrouble {
     }
 }
 
-/// Why the etcd that runs here, once stopped, might not start again: its binary was replaced by one that does not open
-/// its data, or that skips a minor. `None` if the next start takes a version that is assigned, or the version that
-/// runs. `unread`: the version of the new binary is not known yet.
+/// Why the etcd that runs here, once stopped, might not start again: the version of its next start does not open its
+/// data, or its binary was replaced by one that skips a minor. `unread`: the version of the new binary is not known yet.
 pub fn binary_trouble(seen: &EtcdSeen<'_>, unread: bool) -> Option<BinaryTrouble> {
-    if seen.assigned.is_some() || !seen.replaced {
-        return None;
-    }
     let etcd = seen.etcd?;
     let running = EtcdVersion::reported(&etcd.version)?;
+    if seen.assigned.is_some() || !seen.replaced {
+        return Some(BinaryTrouble {
+            why: format!("etcd {running} runs, and {}", unopened(seen, etcd)?),
+            reading: false,
+        });
+    }
     if unread {
         return Some(BinaryTrouble {
             why: "its binary was replaced, and the version of the new one is read first".to_owned(),
@@ -249,6 +251,14 @@ pub fn binary_trouble(seen: &EtcdSeen<'_>, unread: bool) -> Option<BinaryTrouble
     wants_base(seen, etcd, running).err()
 }
 
+/// Why the version of the next start does not open the data of the etcd that runs. etcd may have converted them after
+/// this node got leave to go back to that version, and before it was restarted.
+pub(super) fn unopened(seen: &EtcdSeen<'_>, etcd: &EtcdStatus) -> Option<String> {
+    let next = seen.assigned.or(seen.binaries.base)?;
+    let why = opens(Some(next), etcd.stored()).err()?;
+    Some(format!("the next start would take another version: {why}"))
+}
+
 /// True if the upgrade stops after another node.
 fn is_paused(seen: &EtcdSeen<'_>) -> bool {
     let pause_after = seen.selected.and_then(|selected| selected.pause_after.as_ref());
@@ -256,7 +266,7 @@ fn is_paused(seen: &EtcdSeen<'_>) -> bool {
 }
 
 /// Checks that this host has that version.
-fn is_available(seen: &EtcdSeen<'_>, version: EtcdVersion) -> Result<(), String> {
+pub(super) fn is_available(seen: &EtcdSeen<'_>, version: EtcdVersion) -> Result<(), String> {
     if seen.binaries.pinned {
         return Err(pinned(seen.node, version));
     }
@@ -303,7 +313,7 @@ pub(super) fn lacks(
 
 /// Checks that this version of etcd opens data of the format of `stored`. An unknown format is that of no etcd
 /// that has served here, and every version opens it.
-fn opens(version: Option<EtcdVersion>, stored: Option<EtcdVersion>) -> Result<(), String> {
+pub(super) fn opens(version: Option<EtcdVersion>, stored: Option<EtcdVersion>) -> Result<(), String> {
     let Some(stored) = stored else { return Ok(()) };
     let (major, minor) = stored.series();
     match version {
@@ -351,7 +361,7 @@ fn goes_back(
     ))
 }
 
-fn seen_by<'a>(cx: &'a Context<'_>, none: &'a EtcdBinaries) -> EtcdSeen<'a> {
+pub(super) fn seen_by<'a>(cx: &'a Context<'_>, none: &'a EtcdBinaries) -> EtcdSeen<'a> {
     EtcdSeen {
         node: &cx.spec.node,
         selected: cx.selected.as_ref(),
@@ -394,69 +404,4 @@ pub(super) fn report(cx: &mut Context<'_>) {
     if let Some(why) = refused {
         cx.because(ReasonCode::UpgradeRefused, why);
     }
-}
-
-/// The version with which a new member begins: the selected one, unless etcd would refuse it. After an upgrade
-/// was cancelled, the members that are left may all run a newer minor. The version of the oldest one of them
-/// always fits.
-pub(super) fn of_new_member(cx: &Context<'_>) -> Option<EtcdVersion> {
-    let selected = cx.selected.as_ref().and_then(|selected| selected.version);
-    let runs = |status: &NodeStatus| {
-        let assigned = status.assignment.as_ref()?.etcd_version;
-        Some((EtcdVersion::reported(&status.etcd.known()?.version)?, assigned))
-    };
-    let members: Vec<(EtcdVersion, Option<EtcdVersion>)> =
-        cx.known_peers().filter_map(|(_, status)| runs(status)).collect();
-    let Some((oldest, assigned)) = members.iter().min() else {
-        return selected;
-    };
-    let fits = match selected {
-        Some(version) => version.series() >= oldest.series(),
-        None => members.iter().any(|(_, assigned)| assigned.is_none()),
-    };
-    if fits { selected } else { *assigned }
-}
-
-/// Takes the selected version over into the assignment: under a grant, or while etcd is down if it has no
-/// data yet or an upgrade was cancelled. An etcd that is down for another reason keeps its version, so that an
-/// upgrade stops at its first failure.
-pub(super) fn follow(cx: &mut Context<'_>, assignment: &Assignment, wanted: &mut Assignment) {
-    let none = EtcdBinaries::default();
-    let seen = seen_by(cx, &none);
-    let Some(selected) = seen
-        .selected
-        .filter(|selected| selected.version != assignment.etcd_version)
-    else {
-        return;
-    };
-    let down = cx.obs.me.unit.known().is_some_and(|unit| {
-        unit.waits_to_start() || matches!(unit.active, ActiveState::Inactive | ActiveState::Failed)
-    });
-    // An etcd that has served may have converted its data. It goes back under a grant, once it serves again.
-    let served = assignment.etcd_version.is_some() && cx.obs.served == assignment.etcd_version;
-    let (version, text) = if down && (selected.cancelled && !served || !assignment.had_data()) {
-        let version = of_new_member(cx);
-        let stored = cx.obs.stored.filter(|_| assignment.had_data());
-        if opens(version.or(seen.binaries.base), stored).is_err() {
-            return;
-        }
-        let here = version.is_none_or(|version| is_available(&seen, version).is_ok());
-        if !here || version == assignment.etcd_version {
-            return;
-        }
-        (
-            version,
-            "etcd is down, and another version is selected".to_owned(),
-        )
-    } else {
-        let granted = leave(cx, GrantPurpose::Restart);
-        match (wants_version(&seen), granted) {
-            (Ok(Some(why)), Some((coordinator, _))) => {
-                (selected.version, format!("{why} (granted by {coordinator})"))
-            }
-            _ => return,
-        }
-    };
-    wanted.etcd_version = version;
-    cx.because(ReasonCode::Upgrade, text);
 }

@@ -4,11 +4,14 @@
 use super::restarts::{settled, wish};
 use super::steering::pause;
 use super::versions_world::{
-    converted, each, key_of_v2, read_v2, runs, seen, select, to, upgrade, version, wish_of, with_versions,
+    base, converted, each, key_of_v2, read_v2, runs, seen, select, to, upgrade, version, wish_of,
+    with_versions,
 };
 use super::*;
 use crate::model::{V2Names, V2View};
-use crate::plan::{disk_decides, downgrade_to_validate, upgrade_objection, wants_after_reading};
+use crate::plan::{
+    binary_trouble, disk_decides, downgrade_to_validate, upgrade_objection, wants_after_reading,
+};
 
 /// A single node can forge the cancelled upgrade and what it runs. It cannot forge what this node's own etcd
 /// reports.
@@ -57,12 +60,113 @@ fn rule_10_data_that_etcd_has_converted_keep_it_from_going_back() {
     }
 }
 
+/// etcd has converted the data after this node got leave to go back, and before its restart.
+#[test]
+fn a_version_that_does_not_open_the_data_stays_assigned_no_longer() {
+    let stored = |obs: &mut Observation, text: &str| {
+        let Fact::Known(etcd) = &mut obs.me.etcd else {
+            panic!()
+        };
+        etcd.storage_version = Some(version(text));
+    };
+    let assigned = |obs: &Observation| match plan(obs, &settled()).action {
+        Some(Action::Assign { assignment }) => Some(assignment.etcd_version),
+        _ => None,
+    };
+    let trouble = |obs: &Observation| binary_trouble(&seen(obs), false).map(|trouble| trouble.why);
+    let mut obs = with_versions(1, &["3.5.30", "3.6.16"]);
+    runs(&mut obs.me, "3.6.16");
+    let back = EtcdSelection {
+        cancelled: true,
+        ..EtcdSelection::default()
+    };
+    select(&mut obs, &back);
+    for given in [None, Some(version("3.5.30"))] {
+        obs.assignment.as_mut().unwrap().etcd_version = given;
+        stored(&mut obs, "3.5.0");
+        assert_eq!(trouble(&obs), None, "{given:?}");
+        assert_eq!(assigned(&obs), None, "{given:?}");
+        stored(&mut obs, "3.6.0");
+        let why = trouble(&obs).unwrap();
+        assert!(
+            why.contains("does not open data that etcd 3.6 has converted"),
+            "{why}"
+        );
+        assert_eq!(assigned(&obs), Some(Some(version("3.6.16"))), "{given:?}");
+        let mut never = obs.clone();
+        each(&mut never, |status| status.steering.directives.etcd = None);
+        assert_eq!(assigned(&never), None, "no upgrade was cancelled");
+        let mut lacks = obs.clone();
+        lacks.me.etcd_binaries.as_mut().unwrap().versions.clear();
+        assert_eq!(assigned(&lacks), None, "the release is not there any longer");
+        let mut package = lacks.clone();
+        package.me.etcd_binaries.as_mut().unwrap().base = Some(version("3.6.16"));
+        assert_eq!(assigned(&package), given.map(|_| None), "the package has it");
+    }
+    obs.assignment.as_mut().unwrap().etcd_version = Some(version("3.6.16"));
+    assert_eq!((trouble(&obs), assigned(&obs)), (None, None), "what runs");
+}
+
+/// It began with the version that was selected again, and the members that are left have converted their data since.
+#[test]
+fn a_new_member_that_cannot_begin_with_its_version_takes_that_of_the_members() {
+    let mut obs = with_versions(1, &["3.6.16"]);
+    converted(&mut obs);
+    let back = EtcdSelection {
+        cancelled: true,
+        ..EtcdSelection::default()
+    };
+    select(&mut obs, &back);
+    // One node has taken the former version, and not restarted.
+    peer(&mut obs, 0).assignment.as_mut().unwrap().etcd_version = Some(version("3.6.16"));
+    take_down(&mut obs.me, ActiveState::Failed);
+    obs.assignment.as_mut().unwrap().started = false;
+    let takes = |obs: &Observation| match plan(obs, &Memory::default()).action {
+        Some(Action::Assign { assignment }) => Some(assignment.etcd_version),
+        _ => None,
+    };
+    assert_eq!(takes(&obs), Some(Some(version("3.6.16"))));
+    obs.me.etcd_binaries.as_mut().unwrap().base = Some(version("3.6.10"));
+    assert_eq!(takes(&obs), None, "the package fits");
+    obs.me.etcd_binaries.as_mut().unwrap().base = Some(version("3.5.35"));
+    obs.me.etcd_binaries.as_mut().unwrap().versions.clear();
+    assert_eq!(takes(&obs), None, "the release is not on this host");
+}
+
+/// The others have not gone back yet.
+#[test]
+fn a_member_with_the_former_version_keeps_it_while_it_is_down() {
+    let mut obs = with_versions(1, &["3.6.16"]);
+    for i in [0, 2] {
+        runs(peer(&mut obs, i), "3.6.16");
+        peer(&mut obs, i).assignment.as_mut().unwrap().etcd_version = Some(version("3.6.16"));
+    }
+    let back = EtcdSelection {
+        cancelled: true,
+        ..EtcdSelection::default()
+    };
+    select(&mut obs, &back);
+    let present = obs.me.data.clone();
+    take_down(&mut obs.me, ActiveState::Failed);
+    obs.me.data = present;
+    obs.served = Some(version("3.5.35"));
+    let takes = |obs: &Observation| match plan(obs, &Memory::default()).action {
+        Some(Action::Assign { assignment }) => Some(assignment.etcd_version),
+        _ => None,
+    };
+    for stored in [None, Some(version("3.5.35")), Some(version("3.5.0"))] {
+        obs.stored = stored;
+        assert_eq!(takes(&obs), None, "{stored:?}");
+    }
+    // It was restarted with the former version after it had served the newer one, and ended.
+    obs.served = Some(version("3.6.16"));
+    obs.stored = Some(version("3.6.0"));
+    assert_eq!(takes(&obs), Some(Some(version("3.6.16"))));
+}
+
 #[test]
 fn a_binary_that_was_replaced_needs_a_restart_if_that_is_a_good_step() {
     let mut obs = with_versions(1, &[]);
-    let base = |obs: &mut Observation, text: &str| {
-        obs.me.etcd_binaries.as_mut().unwrap().base = Some(version(text));
-    };
     base(&mut obs, "3.5.40");
     assert_eq!(wish_of(&obs), Ok(None), "the process was started from it");
     obs.base.replaced = true;
@@ -131,6 +235,7 @@ fn a_log_is_read_where_a_newer_etcd_could_start_on_it() {
     let reads = |obs: &Observation, memory: &Memory| plan(obs, memory).action == Some(Action::InspectData);
     assert!(!reads(&obs, &Memory::default()), "3.5 runs");
     converted(&mut obs);
+    base(&mut obs, "3.6.16");
     assert!(reads(&obs, &Memory::default()));
     let looked = Memory {
         looked_at: Some(obs.steady),
@@ -144,6 +249,7 @@ fn a_log_is_read_where_a_newer_etcd_could_start_on_it() {
     assert!(!reads(&obs, &looked));
     let mut none = with_versions(1, &["3.6.16"]);
     converted(&mut none);
+    base(&mut none, "3.6.16");
     assert!(!reads(&none, &Memory::default()), "no newer etcd is there");
 }
 
@@ -151,9 +257,6 @@ fn a_log_is_read_where_a_newer_etcd_could_start_on_it() {
 #[test]
 fn a_node_with_keys_of_v2_on_its_disk_takes_no_etcd_without_that_api() {
     let mut obs = with_versions(1, &["3.5.40", "3.6.16"]);
-    let base = |obs: &mut Observation, text: &str| {
-        obs.me.etcd_binaries.as_mut().unwrap().base = Some(version(text));
-    };
     let mut package = obs.clone();
     package.base.replaced = true;
     base(&mut package, "3.6.16");
@@ -339,6 +442,7 @@ fn etcd_itself_is_asked_before_a_downgrade_is_ordered() {
 fn ordered(me: usize) -> Observation {
     let mut obs = with_versions(me, &["3.5.35", "3.6.16"]);
     converted(&mut obs);
+    base(&mut obs, "3.6.16");
     select(&mut obs, &down_to("3.5.35"));
     obs
 }
@@ -398,6 +502,7 @@ fn the_leader_does_not_move_before_the_others_have_converted_their_data() {
 fn a_log_is_not_read_during_a_downgrade() {
     let mut obs = with_versions(1, &["3.5.35", "3.6.16", "3.7.3"]);
     converted(&mut obs);
+    base(&mut obs, "3.6.16");
     select(&mut obs, &down_to("3.5.35"));
     assert_eq!(plan(&obs, &Memory::default()).action, None);
     let back = EtcdSelection {

@@ -54,6 +54,12 @@ pub(super) fn runs(status: &mut NodeStatus, text: &str) {
     text.clone_into(&mut etcd.version);
 }
 
+pub(super) fn base(obs: &mut Observation, text: &str) {
+    each(obs, |status| {
+        status.etcd_binaries.as_mut().unwrap().base = Some(version(text));
+    });
+}
+
 /// All members run 3.6.16 and have converted their data.
 pub(super) fn converted(obs: &mut Observation) {
     each(obs, |status| {

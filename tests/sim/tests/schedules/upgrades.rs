@@ -111,6 +111,43 @@ fn an_upgrade_stops_at_its_first_failure_and_goes_back() {
     }
 }
 
+/// The member on the last host that runs the former version is lost while another one goes back. The rest convert their
+/// data, the new member begins with their version, and a restart that nobody holds brings the same etcd back.
+fn with_a_loss_on_the_way_back(seed: u64, lost_at: u64) -> Schedule {
+    let mut schedule = Schedule::calm(seed, 3, 3, false);
+    schedule.faults.push((10_000, Fault::Upgrade(1, 2)));
+    schedule.faults.push((11_700, Fault::CancelUpgrade(2)));
+    schedule.faults.push((lost_at, Fault::Wipe(0)));
+    schedule.faults.push((lost_at + 20, Fault::Reinstall(0)));
+    schedule
+        .faults
+        .push((lost_at + 11_000, Fault::RestartByOthers(2)));
+    schedule
+}
+
+const LOST_AT: std::ops::Range<u64> = 11_700..13_700;
+
+#[test]
+fn a_member_that_converts_its_data_on_the_way_back_stays() {
+    for (seed, lost_at) in (0..).zip(LOST_AT.step_by(50)) {
+        run_well(&with_a_loss_on_the_way_back(seed, lost_at));
+    }
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn an_etcd_that_goes_back_after_the_conversion_is_found_out() {
+    use etcd_agent::mutant::{Mutant, set};
+
+    let broken = |(seed, lost_at)| {
+        set(Some(Mutant::GoesBackLate));
+        let violation = run(&with_a_loss_on_the_way_back(seed, lost_at), false).violation;
+        set(None);
+        violation.is_some()
+    };
+    assert!((0..).zip(LOST_AT.step_by(50)).any(broken));
+}
+
 /// A package restarts etcd on all hosts at the same moment: one member is down at a time.
 #[test]
 fn s51_members_that_a_package_restarts_at_once_go_down_one_at_a_time() {

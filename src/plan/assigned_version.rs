@@ -1,0 +1,120 @@
+//! The version of etcd in this node's assignment, which the next start takes.
+
+use super::context::Context;
+use super::restart::leave;
+use super::version::{EtcdSeen, is_available, opens, seen_by, unopened, wants_version};
+use crate::model::{
+    ActiveState, Assignment, EtcdBinaries, EtcdVersion, GrantPurpose, NodeStatus, ReasonCode,
+};
+
+/// The version with which a new member begins: the selected one, unless etcd would refuse it. After an upgrade
+/// was cancelled, the members that are left may all run a newer minor. The version of the oldest one of them
+/// always fits.
+pub(super) fn of_new_member(cx: &Context<'_>) -> Option<EtcdVersion> {
+    let selected = cx.selected.as_ref().and_then(|selected| selected.version);
+    let here = cx.obs.me.etcd_binaries.as_ref();
+    let cluster = cx.genesis().map(|genesis| genesis.cluster_id);
+    let runs = |status: &NodeStatus| {
+        let assigned = status.assignment.as_ref()?.etcd_version;
+        let etcd = status
+            .etcd
+            .known()
+            .filter(|etcd| Some(etcd.cluster_id) == cluster)?;
+        Some((EtcdVersion::reported(&etcd.version)?, assigned))
+    };
+    let members: Vec<(EtcdVersion, Option<EtcdVersion>)> =
+        cx.known_peers().filter_map(|(_, status)| runs(status)).collect();
+    let Some(&(oldest, assigned)) = members.iter().min() else {
+        return selected;
+    };
+    // A member that is assigned the binary of `etcd.service` again may still run a newer version.
+    let base = here.filter(|_| cx.selected.is_some() && !mutant!(GoesBackLate));
+    let fits = match selected.or(base.and_then(|here| here.base)) {
+        Some(version) => version.series() >= oldest.series(),
+        None => members.iter().any(|(_, assigned)| assigned.is_none()),
+    };
+    let has = |version| here.is_some_and(|here| !here.pinned && here.versions.contains(&version));
+    if fits {
+        selected
+    } else if has(oldest) {
+        Some(oldest)
+    } else {
+        assigned
+    }
+}
+
+/// Takes the selected version over into the assignment: under a grant, or while etcd is down if it has no
+/// data yet or an upgrade was cancelled. An etcd that is down for another reason keeps its version, so that an
+/// upgrade stops at its first failure.
+pub(super) fn follow(cx: &mut Context<'_>, assignment: &Assignment, wanted: &mut Assignment) {
+    let none = EtcdBinaries::default();
+    let seen = seen_by(cx, &none);
+    if let Some((version, text)) = kept(&seen, assignment) {
+        wanted.etcd_version = version;
+        cx.because(ReasonCode::UpgradeRefused, text);
+        return;
+    }
+    let Some(selected) = seen.selected else {
+        return;
+    };
+    let is_assigned = selected.version == assignment.etcd_version;
+    if mutant!(GoesBackLate) && is_assigned {
+        return;
+    }
+    let down = cx.obs.me.unit.known().is_some_and(|unit| {
+        unit.waits_to_start() || matches!(unit.active, ActiveState::Inactive | ActiveState::Failed)
+    });
+    // An etcd that has served may have converted its data. It goes back under a grant, once it serves again.
+    let served = assignment.etcd_version.is_some() && cx.obs.served == assignment.etcd_version;
+    let base = seen.binaries.base;
+    let stored = cx.obs.stored.filter(|_| assignment.had_data());
+    // One that is back keeps its version while that opens its data.
+    let stays =
+        is_assigned && assignment.had_data() && opens(assignment.etcd_version.or(base), stored).is_ok();
+    let may_change = selected.cancelled && !served && !stays || !is_assigned && !assignment.had_data();
+    let (version, text) = if down && may_change {
+        let version = of_new_member(cx);
+        if opens(version.or(base), stored).is_err() {
+            return;
+        }
+        let here = version.is_none_or(|version| is_available(&seen, version).is_ok());
+        if !here || version == assignment.etcd_version {
+            return;
+        }
+        (
+            version,
+            "etcd is down, and another version is selected".to_owned(),
+        )
+    } else {
+        if is_assigned {
+            return;
+        }
+        let granted = leave(cx, GrantPurpose::Restart);
+        match (wants_version(&seen), granted) {
+            (Ok(Some(why)), Some((coordinator, _))) => {
+                (selected.version, format!("{why} (granted by {coordinator})"))
+            }
+            _ => return,
+        }
+    };
+    wanted.etcd_version = version;
+    cx.because(ReasonCode::Upgrade, text);
+}
+
+/// The version that runs here, if the former version is assigned after a cancelled upgrade and no longer opens the data,
+/// and why.
+fn kept(seen: &EtcdSeen<'_>, assignment: &Assignment) -> Option<(Option<EtcdVersion>, String)> {
+    let etcd = seen
+        .etcd
+        .filter(|etcd| assignment.is_of(etcd.cluster_id, etcd.member_id))?;
+    let running = EtcdVersion::reported(&etcd.version)?;
+    seen.selected
+        .filter(|selected| selected.cancelled && !mutant!(GoesBackLate))?;
+    let why = unopened(seen, etcd)?;
+    let base = seen.binaries.base == Some(running);
+    let kept = (!base).then_some(running);
+    if kept == seen.assigned || !base && is_available(seen, running).is_err() {
+        return None;
+    }
+    Some((kept, format!("etcd {running} stays assigned: {why}")))
+}
