@@ -165,6 +165,7 @@ impl Runner {
             node: spec.node.clone(),
             started_at: self.clock.now(),
             seq: self.clock.random(),
+            ordered: false,
         };
         let format = match spec.backup.format {
             BackupFormat::Native => Format::Native,

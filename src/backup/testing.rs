@@ -140,6 +140,7 @@ pub(super) fn meta(at: u64) -> BackupMeta {
         node: NodeName::new("n1").unwrap(),
         started_at: UnixMs(at * 1000),
         seq: 42,
+        ordered: false,
     }
 }
 

@@ -72,6 +72,7 @@ pub(crate) fn take(agent: &Agent, from: &NodeName, format: BackupFormat) {
             node: worker.spec.node.clone(),
             started_at: worker.ports.clock.now(),
             seq: worker.ports.clock.random(),
+            ordered: !begun.is_empty(),
         };
         let progress = |read: u64| {
             let text = format!("{} MiB read", read >> 20);

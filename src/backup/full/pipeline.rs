@@ -14,7 +14,7 @@ use crate::model::{
 };
 use crate::ports::{ByteStream, Etcd, ObjectStore, PortError, PortResult, Upload};
 
-use super::worker::{Packer, Stored, Worker, pack_failed};
+use super::worker::{Packer, Priority, Stored, Worker, pack_failed};
 use crate::backup::batch::{IDLE, next_batch};
 use crate::backup::failed::{Cause, CausedBy, Failed};
 use crate::backup::increments::timeline;
@@ -76,6 +76,8 @@ pub struct BackupMeta {
     pub started_at: UnixMs,
     /// A random number that distinguishes backups begun by two agents in the same second.
     pub seq: u64,
+    /// True if somebody waits for it: it is packed at the usual priority.
+    pub ordered: bool,
 }
 
 /// Takes a full backup of this member and commits it. `progress` is called with the number of snapshot bytes
@@ -177,13 +179,19 @@ pub async fn take_full_as(
     let packer = packer
         .map_err(|error| pack_failed(&error))
         .caused_by(Cause::Host)?;
+    let priority = if meta.ordered {
+        Priority::Usual
+    } else {
+        Priority::Idle
+    };
+    let worker = Worker::start(packer, priority).caused_by(Cause::Host)?;
     let object = match format {
         Format::Native => SNAPSHOT_ZSTD,
         Format::EtcdManager { .. } => SNAPSHOT_GZIP,
     };
     let upload = store.upload(&layout.in_backup(&id, object)).await;
     let mut upload = upload.caused_by(Cause::Store)?;
-    let pumped = tokio::try_join!(pump(stream, packer, upload.as_mut(), &progress, IDLE), async {
+    let pumped = tokio::try_join!(pump(stream, worker, upload.as_mut(), &progress, IDLE), async {
         Ok(fingerprint(etcd, &status, status.revision).await)
     });
     let (stored, fingerprint) = match pumped {
@@ -298,12 +306,11 @@ pub(in crate::backup) async fn fingerprint(
 /// uploaded. Succeeds only when the stream was complete.
 async fn pump(
     mut stream: ByteStream,
-    packer: Packer,
+    mut worker: Worker,
     upload: &mut dyn Upload,
     progress: &(impl Fn(u64) + Sync),
     idle: Duration,
 ) -> Result<Stored, Failed> {
-    let mut worker = Worker::start(packer).caused_by(Cause::Host)?;
     let mut read = 0;
     let mut batch = next_batch(&mut stream, STREAM, idle)
         .await

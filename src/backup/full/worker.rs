@@ -1,5 +1,4 @@
-//! The thread that hashes and compresses a snapshot, in the idle class of the CPU and of the disks: etcd
-//! comes first.
+//! The thread that hashes and compresses a snapshot.
 
 use std::io;
 use std::thread;
@@ -17,6 +16,28 @@ use super::gzip::GzipCompressor;
 use crate::backup::compress::Compressor;
 use crate::backup::store::manifest::Compression;
 use crate::backup::trailer::TrailerCheck;
+
+/// The priority of the thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Priority {
+    /// The idle class of the CPU and of the disks: etcd comes first.
+    Idle,
+    /// That of the agent. An operator waits, and a cluster that is moved accepts no writes meanwhile.
+    Usual,
+}
+
+impl Priority {
+    /// Gives it to this thread. The I/O class follows from the thread's scheduling class (`ioprio_set(2)`).
+    fn take(self) {
+        if self == Self::Usual {
+            return;
+        }
+        let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+        if let Err(error) = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy) {
+            tracing::debug!("the backup's thread runs at the usual priority: {error}");
+        }
+    }
+}
 
 /// The result of packing a snapshot.
 pub(in crate::backup) struct Stored {
@@ -112,7 +133,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(in crate::backup) fn start(packer: Packer) -> PortResult<Self> {
+    pub(in crate::backup) fn start(packer: Packer, priority: Priority) -> PortResult<Self> {
         // One slot each: the sender waits for the result.
         let (batches, to_do) = mpsc::channel(1);
         let (done, packed) = mpsc::channel(1);
@@ -122,7 +143,10 @@ impl Worker {
         };
         thread::Builder::new()
             .name("backup".to_owned())
-            .spawn(move || run(work, to_do, &done))
+            .spawn(move || {
+                priority.take();
+                run(work, to_do, &done);
+            })
             .map_err(|error| {
                 PortError::Retryable(format!("cannot start a thread for the backup: {error}"))
             })?;
@@ -153,7 +177,6 @@ impl Worker {
 }
 
 fn run(mut work: Work, mut to_do: mpsc::Receiver<Vec<Bytes>>, done: &mpsc::Sender<PortResult<Packed>>) {
-    idle();
     while let Some(batch) = to_do.blocking_recv() {
         let packed = work.push(batch).map(Packed::Pieces);
         let failed = packed.is_err();
@@ -166,15 +189,6 @@ fn run(mut work: Work, mut to_do: mpsc::Receiver<Vec<Bytes>>, done: &mpsc::Sende
         .map(|(pieces, stored)| Packed::Whole(pieces, stored));
     // If the backup was abandoned, nobody receives this.
     let _ = done.blocking_send(whole);
-}
-
-/// Uses only idle CPU and disk time; the I/O class follows from the thread's scheduling class
-/// (`ioprio_set(2)`).
-fn idle() {
-    let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
-    if let Err(error) = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy) {
-        tracing::debug!("the backup's thread runs at the usual priority: {error}");
-    }
 }
 
 pub(super) fn pack_failed(error: &io::Error) -> PortError {
@@ -199,18 +213,19 @@ mod tests {
     }
 
     #[test]
-    fn it_runs_in_the_idle_class() {
-        let idle = "5";
-        let within = thread::spawn(|| {
-            super::idle();
-            policy()
-        });
-        assert_eq!(within.join().unwrap(), idle);
+    fn it_runs_in_the_idle_class_unless_somebody_waits() {
+        for (priority, expected) in [(Priority::Idle, "5"), (Priority::Usual, "0")] {
+            let within = thread::spawn(move || {
+                priority.take();
+                policy()
+            });
+            assert_eq!(within.join().unwrap(), expected, "{priority:?}");
+        }
     }
 
     #[tokio::test]
     async fn what_is_not_whole_has_no_end() {
-        let mut worker = Worker::start(Packer::new(Compression::Zstd).unwrap()).unwrap();
+        let mut worker = Worker::start(Packer::new(Compression::Zstd).unwrap(), Priority::Idle).unwrap();
         worker.push(vec![Bytes::from_static(b"x")]).await.unwrap();
         let error = worker.finish().await.err().unwrap();
         assert!(error.to_string().contains("is not whole"), "{error}");

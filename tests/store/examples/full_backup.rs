@@ -47,6 +47,7 @@ async fn main() {
         node: NodeName::new("n1").unwrap(),
         started_at: UnixMs(u64::try_from(now.as_millis()).unwrap()),
         seq: u64::from(now.subsec_nanos()),
+        ordered: false,
     };
     let start = Instant::now();
     let taken = take_full(&etcd, store.as_ref(), &meta, |_| {}).await.unwrap();

@@ -106,6 +106,7 @@ pub fn meta(seq: u64) -> BackupMeta {
         node: NodeName::new("n1").unwrap(),
         started_at: SystemClock.now(),
         seq,
+        ordered: false,
     }
 }
 

@@ -91,7 +91,7 @@ async fn a_stream_that_stands_still_fails() {
     let dir = tempfile::tempdir().unwrap();
     let mut upload = store(dir.path()).upload("x").await.unwrap();
     let idle = Duration::from_millis(20);
-    let error = pump(stream, packer(), upload.as_mut(), &|_| {}, idle)
+    let error = pump(stream, worker(), upload.as_mut(), &|_| {}, idle)
         .await
         .err()
         .unwrap();
@@ -120,7 +120,7 @@ async fn a_dropped_backup_leaves_nothing() {
     let mut upload = store.upload("prod/x").await.unwrap();
     let short = std::time::Duration::from_millis(100);
     assert!(
-        tokio::time::timeout(short, pump(endless, packer(), upload.as_mut(), &|_| {}, IDLE))
+        tokio::time::timeout(short, pump(endless, worker(), upload.as_mut(), &|_| {}, IDLE))
             .await
             .is_err()
     );
@@ -128,8 +128,8 @@ async fn a_dropped_backup_leaves_nothing() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
-fn packer() -> Packer {
-    Packer::new(Compression::Zstd).unwrap()
+fn worker() -> Worker {
+    Worker::start(Packer::new(Compression::Zstd).unwrap(), Priority::Idle).unwrap()
 }
 
 /// A newer epoch is known, and etcd still serves the one before.

@@ -76,6 +76,7 @@ async fn what_is_written_in_its_form_is_what_etcd_manager_reads() {
                 node: node(),
                 started_at: NOW,
                 seq,
+                ordered: false,
             };
             let member = etcd.member();
             let format = Format::of(BackupFormat::EtcdManager, 3);

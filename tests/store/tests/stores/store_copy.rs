@@ -25,6 +25,7 @@ async fn a_backup_is_copied_to_another_server_and_fetched_from_there() {
         node: NodeName::new("n1").unwrap(),
         started_at: UnixMs(1_772_337_906_000),
         seq: 1,
+        ordered: false,
     };
     let from = first.store();
     let taken = backup::take_full(&Client::of(&etcd).await, from.as_ref(), &meta, |_| {})

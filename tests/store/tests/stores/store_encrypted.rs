@@ -25,6 +25,7 @@ async fn an_encrypted_backup_is_opened_with_its_identity_and_not_without() {
         node: NodeName::new("n1").unwrap(),
         started_at: UnixMs(1_772_337_906_000),
         seq: 1,
+        ordered: false,
     };
     let writer = open_backups(&s3.settings(), &keys.only_write).unwrap();
     let member = etcd.member();

@@ -24,6 +24,7 @@ fn meta(seq: u64) -> BackupMeta {
         node: NodeName::new("n1").unwrap(),
         started_at: UnixMs(1_772_337_906_000),
         seq,
+        ordered: false,
     }
 }
 
