@@ -218,8 +218,8 @@ pub(super) fn read_log(cx: &mut Context<'_>) -> Option<Action> {
 /// Finds out whether a newer etcd without the v2 API could start on this disk, while this node is to step to it or its
 /// next start takes it. During a pause a start comes only after a stop that somebody asks for.
 pub(super) fn read_v2_keys(cx: &mut Context<'_>) -> Option<Action> {
-    let restarts = stops(cx) || cx.obs.me.steering.wants_restart.is_some();
-    let rests = orders::paused(cx).is_some() && !restarts;
+    let asked = stops(cx) || cx.obs.me.steering.wants_restart.is_some();
+    let rests = orders::paused(cx).is_some() && !asked;
     if rests || !version::needs_disk(cx) {
         return None;
     }

@@ -30,7 +30,7 @@ use crate::agent::api::size;
 use crate::agent::api::stop;
 use crate::agent::jobs::flush;
 use crate::agent::state::FirstLook;
-use crate::agent::state::requests::QUEUED;
+use crate::agent::state::request_list::QUEUED;
 
 /// A loop without a tick for this long is stuck.
 const STUCK: Duration = Duration::from_mins(1);

@@ -5,7 +5,7 @@ pub(super) mod events;
 pub(super) mod gate;
 mod looks;
 mod probes;
-mod request_list;
+pub(super) mod request_list;
 pub(super) mod requests;
 pub(super) mod stop;
 pub(super) mod store;
@@ -30,7 +30,7 @@ use crate::genesis::Electorate;
 use crate::model::{
     BackupId, BackupSummary, BackupView, Compaction, CopyStatus, Decision, DefragEnd, Denial, Directives,
     ElectorRecord, Epoch, EtcdRun, Genesis, HashCheck, Job, MemberId, NodeName, NodeStatus, Observation,
-    RebootLocks, RemovalView, RequestState, Revision, SteadyMs, UnixMs,
+    RebootLocks, RemovalView, Revision, SteadyMs, UnixMs,
 };
 use crate::ports::{NodeState, PortResult};
 
@@ -205,15 +205,10 @@ impl Shared {
     /// The state that the agent after a reload continues with. Pending requests fail: they were made under
     /// other settings. Another node may still carry them out.
     pub(super) fn carry(&self) -> Carried {
-        self.with(|inner| inner.requests.let_go());
-        self.set_request_state(
-            |_| true,
-            RequestState::Failed,
-            "the configuration was reloaded meanwhile: see `etcd-agent status`, and ask again if it is still wanted",
-        );
+        let why = "the configuration was reloaded meanwhile: see `etcd-agent status`, and ask again if it is still wanted";
         self.with(|inner| Carried {
             events: std::mem::take(&mut inner.events),
-            requests: inner.requests.carry(),
+            requests: inner.requests.carry(why),
         })
     }
 

@@ -3,101 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::agent::state::Shared;
-use crate::agent::state::request_list::{Begun, RequestList};
+use crate::agent::state::request_list::{Begun, RequestList, set};
 use crate::model::{Epoch, OperatorRequest, RequestState, RequestView};
-use crate::ports::{PortError, PortResult};
-
-/// The message of a request before the first tick that sees it.
-pub(crate) const QUEUED: &str = "queued";
-
-/// Bound on pending requests. More than this indicates a mistake.
-const REQUESTS_LIMIT: usize = 16;
-/// Bound on equal requests that are under way. They must not keep out others.
-const EQUAL_LIMIT: usize = 2;
-/// How many ended requests are kept.
-const ENDED_LIMIT: usize = 64;
+use crate::ports::PortResult;
 
 impl Shared {
-    /// Queues an operator's request. A request that was `taken` over from another node is not handed over
-    /// again. `changes` is false if what it asks for is so already.
+    /// As [`RequestList::submit`].
     pub(crate) fn submit(
         &self,
         request: OperatorRequest,
         taken: bool,
         changes: bool,
     ) -> PortResult<RequestView> {
-        let view = self.with_requests(|requests| {
-            let pending = requests.all.values().filter(|r| r.state == RequestState::Pending);
-            if pending.clone().count() >= REQUESTS_LIMIT {
-                return Err(PortError::Retryable(format!(
-                    "{REQUESTS_LIMIT} requests are under way already"
-                )));
-            }
-            let restoring = |r: &OperatorRequest| matches!(r, OperatorRequest::Restore { .. });
-            if restoring(&request) && pending.clone().any(|r| restoring(&r.request)) {
-                return Err(PortError::Permanent(
-                    "a restore is under way already; wait for it".to_owned(),
-                ));
-            }
-            let moving = |r: &OperatorRequest| matches!(r, OperatorRequest::MoveLeader { .. });
-            if moving(&request) && pending.clone().any(|r| moving(&r.request)) {
-                return Err(PortError::Permanent(
-                    "another move of the leader is under way already; wait for it".to_owned(),
-                ));
-            }
-            if let OperatorRequest::RebootLock { owner, .. } = &request {
-                let owner_of = |r: &RequestView| match &r.request {
-                    OperatorRequest::RebootLock { owner, .. } => Some(owner.clone()),
-                    _ => None,
-                };
-                let mut pending = pending.clone();
-                if let Some((view, other)) = pending.find_map(|r| Some((r, owner_of(r)?))) {
-                    return if other == *owner {
-                        Ok(view.clone())
-                    } else {
-                        Err(PortError::Permanent(format!(
-                            "a request for the reboot lock by {other} is under way already"
-                        )))
-                    };
-                }
-            }
-            // One that is under way may miss what has happened since it began.
-            let under_way = |id: &u64| requests.handed.contains(id) || requests.begun.contains(id);
-            let equal = pending.filter(|r| r.request == request);
-            if let Some(waiting) = equal.clone().find(|r| !under_way(&r.id)) {
-                return Ok(waiting.clone());
-            }
-            if equal.count() >= EQUAL_LIMIT {
-                return Err(PortError::Retryable(format!(
-                    "{EQUAL_LIMIT} such orders are under way already: wait for them"
-                )));
-            }
-            requests.newest += 1;
-            let id = requests.newest;
-            let view = RequestView {
-                id,
-                request,
-                state: RequestState::Pending,
-                message: QUEUED.to_owned(),
-                changed: changes,
-            };
-            requests.all.insert(id, view.clone());
-            if taken {
-                requests.taken.insert(id);
-            }
-            let ended: Vec<u64> = requests
-                .all
-                .values()
-                .filter(|r| r.state != RequestState::Pending)
-                .map(|r| r.id)
-                .collect();
-            for id in ended.iter().take(ended.len().saturating_sub(ENDED_LIMIT)) {
-                requests.all.remove(id);
-                requests.taken.remove(id);
-                requests.begun.remove(id);
-            }
-            Ok(view)
-        })?;
+        let view = self.with_requests(|requests| requests.submit(request, taken, changes))?;
         self.wake.notify_one();
         Ok(view)
     }
@@ -234,9 +152,4 @@ fn undecided<'a>(
     all.values_mut()
         .filter(|view| view.state == RequestState::Pending && !handed.contains(&view.id))
         .filter(move |view| which(&view.request))
-}
-
-fn set(view: &mut RequestView, state: RequestState, message: &str) {
-    view.state = state;
-    message.clone_into(&mut view.message);
 }
