@@ -30,6 +30,15 @@ slowest() {
     sed -n 's/^test \(.*\) \.\.\. ok <\([0-9.]*\)s>$/\2 \1/p' "$log" | sort -rn | head -20 | awk '{ printf "%7.0f s  %s\n", $1, $2 }'
 }
 
+# What each failed test said, without its stack: the log of the whole run is long.
+failures() {
+    printf '\n==> what the failed tests said\n'
+    awk '
+        /^---- .* stdout ----$/ { print; lines = 30; next }
+        /^(stack backtrace|Stack backtrace):?$/ || /^failures:$/ || /^test result: / { lines = 0 }
+        lines > 0 && NF { print; lines-- }' "$log"
+}
+
 # Without the simulator and the genesis protocol, which only compute: they are compiled by another profile, and tokio
 # with a clock that can stand still is not for the binary that the lab installs.
 hosts=(--workspace --exclude etcd-agent-sim --exclude etcd-agent-genesis-check)
@@ -101,6 +110,8 @@ set +e
 status=${PIPESTATUS[0]}
 
 if [ -n "${TIMES:-}" ]; then slowest | tee -a "$log"; fi
+
+if [ "$status" != 0 ]; then failures | cut -c1-1000 | tee -a "$log"; fi
 
 # What broke before any test could run is a failure too.
 awk -v status="$status" '

@@ -11,6 +11,7 @@ use crate::common::{SOON, agent, all_written, deb, etcd_pids, reason_now, status
 use crate::down_times::{now, one_at_a_time};
 use crate::files_at_fault::{self, TABLES, reload};
 use crate::killer::Killers;
+use crate::stops::ok_to_stop;
 use etcd_agent_lab::{Authority, Cmd, Host, Lab, wait_until};
 use serde_json::Value;
 
@@ -311,7 +312,7 @@ fn an_authority_is_replaced(lab: &Lab) {
     // The host that lost its power may have to be restarted once more: its etcd may have read the former file. Such a
     // restart has to end, and must not be taken for one of the next step.
     for node in ["n2", "n3"] {
-        files_at_fault::wait_ok_to_stop(lab.host(1).unwrap(), node);
+        ok_to_stop(lab.host(1).unwrap(), &[node]);
     }
     one_at_a_time(lab, &since);
     load.wait_for(50, SOON).unwrap();

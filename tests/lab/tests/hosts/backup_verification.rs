@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::common::{SOON, agent, deb, etcd_pid, listed, put};
+use crate::common::{SOON, agent, backup_now, deb, etcd_pid, listed, put, verify_now};
 use etcd_agent_lab::{Host, Lab, Suite, wait_for};
 use serde_json::Value;
 
@@ -28,9 +28,9 @@ fn s44_backups_are_verified_in_a_sandbox_of_their_own() {
     let n1 = lab.host(1).unwrap();
     let pid = etcd_pid(n1);
     put(&lab, "a", "b");
-    agent(n1, &["backup", "now"]).ok().unwrap();
+    backup_now(n1);
 
-    let verified = agent(n1, &["backup", "verify"]).ok().unwrap();
+    let verified = verify_now(n1);
     assert!(verified.stdout.contains(" ago"), "{}", verified.stdout);
     let newest = list(n1).pop().unwrap();
     assert_eq!(newest["verified"]["problems"], serde_json::json!([]), "{newest}");
@@ -67,7 +67,7 @@ fn s44_backups_are_verified_in_a_sandbox_of_their_own() {
     n1.write_file(&format!("{dir}/50-dark.conf"), dark, "0644", "root:root")
         .unwrap();
     n1.sh("systemctl daemon-reload").unwrap().ok().unwrap();
-    agent(n1, &["backup", "now"]).ok().unwrap();
+    backup_now(n1);
     let unknown = agent(n1, &["backup", "verify"]);
     assert_eq!(unknown.code, 1, "{}{}", unknown.stdout, unknown.stderr);
     assert!(
@@ -134,13 +134,13 @@ fn h07_a_verification_that_hangs_is_ended_on_debian_12() {
     lab.form().unwrap();
     let n1 = lab.host(1).unwrap();
     put(&lab, "a", "b");
-    agent(n1, &["backup", "now"]).ok().unwrap();
-    agent(n1, &["backup", "verify"]).ok().unwrap();
+    backup_now(n1);
+    verify_now(n1);
 
     let hangs = "mv /usr/bin/etcdutl /usr/bin/etcdutl.whole
         printf '#!/bin/sh\nexec sleep 3600\n' > /usr/bin/etcdutl; chmod 755 /usr/bin/etcdutl";
     n1.sh(hangs).unwrap().ok().unwrap();
-    agent(n1, &["backup", "now"]).ok().unwrap();
+    backup_now(n1);
     let patience = Duration::from_mins(8);
     let ended = n1
         .exec_for(patience, &["etcd-agent", "backup", "verify"])
@@ -169,6 +169,6 @@ fn h07_a_verification_that_hangs_is_ended_on_debian_12() {
         .unwrap()
         .ok()
         .unwrap();
-    agent(n1, &["backup", "verify"]).ok().unwrap();
+    verify_now(n1);
     lab.passed();
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::common::{
     SOON, agent, archived, etcd_pid, etcd_pids, holds_for, kill_etcd, member_ids, others, reason_now, status,
 };
+use crate::stops::ok_to_stop;
 use etcd_agent_lab::{Host, Lab, wait_until};
 
 /// The tables of the files, in a file of their own.
@@ -38,15 +39,6 @@ fn wait_good(host: &Host) {
     wait_until("the files to be good", SOON, || {
         let reasons = status(host)?["decision"]["reasons"].to_string();
         Ok(!reasons.contains("tls-files-unusable"))
-    })
-    .unwrap();
-}
-
-/// Waits until the agent on this host allows that node to be stopped.
-pub(crate) fn wait_ok_to_stop(host: &Host, node: &str) {
-    wait_until(&format!("{node} to be ok to stop"), SOON, || {
-        agent(host, &["ok-to-stop", node]).ok()?;
-        Ok(true)
     })
     .unwrap();
 }
@@ -167,15 +159,15 @@ fn an_expired_certificate_is_named(lab: &Lab, victim: &Host) {
 fn nobody_has_leave_to_stop_it(lab: &Lab) {
     let [n1, n2] = [1, 2].map(|number| lab.host(number).unwrap());
     let ca = format!("{DIR}/ca.crt");
-    wait_ok_to_stop(n1, "n3");
-    wait_ok_to_stop(n2, "n3");
+    ok_to_stop(n1, &["n3"]);
+    ok_to_stop(n2, &["n3"]);
     sh(n1, &format!("chmod 0600 {ca}"));
     wait_found(n1, "ca.crt", "etcd's user may not read it");
     for host in [n1, n2] {
         let answer = agent(host, &["ok-to-stop", "n1"]);
         let told = answer.stdout.contains("tls-files-unusable") && answer.stdout.contains(&ca);
         assert!(answer.code == 4 && told, "{}", answer.stdout);
-        wait_ok_to_stop(host, "n3");
+        ok_to_stop(host, &["n3"]);
     }
     let lock = agent(n1, &["reboot-lock", "acquire", "--timeout", "3s"]);
     assert!(

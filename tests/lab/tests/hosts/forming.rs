@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::common::{
-    DATA, SOON, agent, answered, assert_value, backups, deb, etcd_environ, etcd_pid, etcd_pids, formed,
-    holds_for, listed, member_ids, put, status, wait_reason, wait_status,
+    DATA, SOON, agent, answered, assert_value, backup_now, backups, deb, etcd_environ, etcd_pid, etcd_pids,
+    formed, holds_for, listed, member_ids, put, status, wait_reason, wait_status,
 };
 use etcd_agent_lab::{Cmd, Host, Lab, Store, Suite, wait_for, wait_until};
 
@@ -83,7 +83,7 @@ fn s01_init_needs_no_other_input() {
     // A second `init` does no harm, and no reload is under way when it returns.
     let pid = etcd_pid(n1);
     agent(n1, &["init"]).ok().unwrap();
-    agent(n1, &["backup", "now"]).ok().unwrap();
+    backup_now(n1);
     assert_eq!(etcd_pid(n1), pid, "etcd was not restarted");
     n1.reboot().unwrap();
     wait_status(n1, 0);

@@ -48,24 +48,6 @@ pub(crate) fn wait_decision(host: &Host, cursor: &str, decision: &str) {
     host.exec_for(2 * SOON, &argv).unwrap().ok().unwrap();
 }
 
-/// Takes a host's power as soon as its agent logs this decision after now. The host does that itself: the way back to the
-/// lab takes longer than some decisions.
-pub(crate) fn power_off_at(host: &Host, decision: &str) {
-    let script = format!("({WAITS}) && exec poweroff --force --force --no-sync");
-    let last = cursor(host);
-    let argv = [
-        "systemd-run",
-        "--quiet",
-        "bash",
-        "-c",
-        &script,
-        "bash",
-        &last,
-        decision,
-    ];
-    host.exec(&argv).unwrap().ok().unwrap();
-}
-
 /// Killers on all hosts of a lab.
 pub(crate) struct Killers<'l> {
     lab: &'l Lab,

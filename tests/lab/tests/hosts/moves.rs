@@ -380,21 +380,26 @@ fn the_next_run_finishes_it_after_any_kill(lab: &Lab, n1: &Host) {
             .unwrap();
         assert_ne!(moving.join().unwrap().code, 0);
     });
-    wait_until("n2 to see the agent of n1 again", SOON, || {
-        Ok(status(n2)?["peers"]["n1"]["fact"] == "known")
-    })
-    .unwrap();
-    std::thread::scope(|scope| {
-        let moving = scope.spawn(|| agent(n2, &command));
-        wait_until("the epoch to open", SOON, || {
-            anyhow::ensure!(!moving.is_finished(), "the command has ended");
-            Ok(epoch(n2) > opened)
+    // An agent may still report what it knew of the other before the kill, so each has to see the other.
+    for (one, other) in [(n1, n2), (n2, n1)] {
+        wait_until("both agents to see each other again", SOON, || {
+            let status = status(one)?;
+            Ok(status["node"]["etcd"]["fact"] == "known" && status["peers"][other.name()]["fact"] == "known")
         })
         .unwrap();
-        n3.kill().unwrap();
-        n3.boot().unwrap();
+    }
+    std::thread::scope(|scope| {
+        let moving = scope.spawn(|| answered("move", || Ok(agent(n2, &command))));
+        let open = || epoch(n2) > opened;
+        let _ = wait_until("the epoch to open, or the command to end", 2 * SOON, || {
+            Ok(open() || moving.is_finished())
+        });
+        if open() {
+            n3.kill().unwrap();
+            n3.boot().unwrap();
+        }
         let said = moving.join().unwrap();
-        eprintln!("{} {} {}", said.code, said.stdout, said.stderr);
+        assert!(epoch(n2) > opened, "{} {}{}", said.code, said.stdout, said.stderr);
     });
     let said = agent(n3, &command).ok().unwrap();
     assert!(

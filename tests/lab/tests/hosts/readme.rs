@@ -6,8 +6,9 @@ use std::time::Duration;
 use etcd_agent_lab::{Cmd, Host, Lab, Output, S3, wait_until};
 use serde_json::Value;
 
-use crate::common::{SOON, agent, block, deb, listed, wait_status};
+use crate::common::{SOON, block, deb, listed, wait_status};
 use crate::managed::{replaced, with_addresses};
+use crate::stops::ok_to_stop;
 
 const README: &str = include_str!("../../../../README.md");
 
@@ -108,7 +109,7 @@ fn at_night(n1: &Host) {
     })
     .unwrap();
     // Unknown is never a yes: the agents may not have looked at everything yet.
-    wait_until("leave to stop", SOON, || Ok(agent(n1, &["ok-to-stop"]).code == 0)).unwrap();
+    ok_to_stop(n1, &[]);
     for command in [
         "etcd-agent status",
         "etcd-agent events",

@@ -1,7 +1,7 @@
 //! The operations that users other than root may not perform on a host, and the use of the guide's
 //! certificates.
 
-use crate::common::{GUIDE, SOON, agent, block, deb, etcd_pid, wait_status};
+use crate::common::{GUIDE, SOON, agent, backup_now, block, deb, etcd_pid, verify_now, wait_status};
 use crate::managed::replaced;
 use etcd_agent_lab::{Host, Lab, Output, wait_until};
 
@@ -218,7 +218,7 @@ fn f01_what_the_daemons_user_plants_is_not_carried_out() {
     assert_eq!(user, "etcd-agent-verify");
     let refused = as_user(n1, &user, "timeout 30 systemctl --no-ask-password stop etcd");
     assert!(!refused.success(), "{}", refused.stdout);
-    agent(n1, &["backup", "now"]).ok().unwrap();
-    agent(n1, &["backup", "verify"]).ok().unwrap();
+    backup_now(n1);
+    verify_now(n1);
     lab.passed();
 }

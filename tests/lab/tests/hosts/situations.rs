@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::common::{
     DATA, SOON, agent, assert_value, backup_now, backups, deb, etcd_pid, follower, formed, get, holds_for,
-    increment_now, kill_etcd, member_ids, others, put, put_megabytes, status, wait_coordinator_says,
-    wait_stored,
+    increment_now, kill_etcd, member_ids, others, put, put_megabytes, status, verify_now,
+    wait_coordinator_says, wait_stored,
 };
 use etcd_agent_lab::{Cmd, Host, Lab, Random, Shape, Written, wait_until};
 
@@ -297,7 +297,7 @@ fn situation_5_large_values_a_store_that_is_away_a_compaction_and_a_thin_cable()
         reach(&lab)
     );
     assert_large(&lab, 1..=12);
-    agent(watcher, &["backup", "verify"]).ok().unwrap();
+    verify_now(watcher);
 
     agent(watcher, &RESTORE).ok().unwrap();
     lab.wait_healthy(3, SOON).unwrap();

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use crate::common::{SOON, agent, others, status, wait_reason};
+use crate::common::{SOON, agent, order_until_done, others, status, wait_reason};
 use crate::down_times::now;
-use etcd_agent_lab::{Host, Lab, Output, wait_for, wait_until};
+use etcd_agent_lab::{Host, Lab, Output, wait_until};
 use serde_json::Value;
 
 /// The longest shutdown of a host: logind waits for the agent for 5 s at most (`InhibitDelayMaxSec=`), and the rest is a
@@ -15,8 +15,8 @@ const PROMPT: Duration = Duration::from_secs(24);
 /// Each answer is from fresh looks: right after a member or a host is gone, no answer is a yes.
 pub(crate) fn a_node_may_be_stopped_only_while_the_others_are_whole(lab: &Lab) {
     let [n1, n2] = [1, 2].map(|number| lab.host(number).unwrap());
-    accepts(n2, "n1");
-    let json = yes(n2, &["ok-to-stop", "n1", "-o", "json"]);
+    ok_to_stop(n2, &["n1"]);
+    let json = ok_to_stop(n2, &["n1", "-o", "json"]);
     let json: Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!((&json["ok"], &json["left"]["healthy"]), (&true.into(), &2.into()));
     wait_until("n2 to plan for the loss of n1", SOON, || {
@@ -32,17 +32,17 @@ pub(crate) fn a_node_may_be_stopped_only_while_the_others_are_whole(lab: &Lab) {
     n2.systemctl(&["stop", "etcd"]).unwrap().ok().unwrap();
     refuses(n1, "n3", "on n2");
     // Nothing is left to lose on n2 itself.
-    accepts(n1, "n2");
+    ok_to_stop(n1, &["n2"]);
     n2.systemctl(&["start", "etcd"]).unwrap().ok().unwrap();
     lab.wait_healthy(3, SOON).unwrap();
-    accepts(n1, "n3");
+    ok_to_stop(n1, &["n3"]);
 
     n2.cut().unwrap();
     refuses(n1, "n3", "on n2");
     refuses(n2, "n1", "on n1");
     lab.heal_all().unwrap();
     lab.wait_healthy(3, SOON).unwrap();
-    accepts(n1, "n3");
+    ok_to_stop(n1, &["n3"]);
 }
 
 /// An operator stops a disabled etcd, for example to move its data. systemd unloads such a unit and forgets the stop
@@ -61,7 +61,7 @@ pub(crate) fn an_operators_stop_lasts(lab: &Lab) {
     assert!(!journal.contains("systemd may unload"), "{journal}");
     n2.systemctl(&["enable", "--now", "etcd"]).unwrap().ok().unwrap();
     lab.wait_healthy(3, SOON).unwrap();
-    accepts(lab.host(1).unwrap(), "n3");
+    ok_to_stop(lab.host(1).unwrap(), &["n3"]);
 }
 
 /// The raft leader has moved before its host stops etcd, and the shutdown does not wait longer than that: also not if no
@@ -121,18 +121,9 @@ fn shuts_down_promptly(lab: &Lab, host: &Host) -> [String; 2] {
     [agents, etcds]
 }
 
-/// Waits until the answer is yes. After a fault was repaired, agents and etcd reach each other a moment
-/// later.
-fn accepts(host: &Host, node: &str) {
-    yes(host, &["ok-to-stop", node]);
-}
-
-/// The first answer that is yes.
-fn yes(host: &Host, args: &[&str]) -> Output {
-    wait_for(&format!("a yes at {} to {args:?}", host.name()), SOON, || {
-        agent(host, args).ok().map(Some)
-    })
-    .unwrap()
+/// Waits until `ok-to-stop` says yes. After a fault was repaired, agents and etcd reach each other a moment later.
+pub(crate) fn ok_to_stop(host: &Host, args: &[&str]) -> Output {
+    order_until_done(host, &[&["ok-to-stop"], args].concat())
 }
 
 /// Waits until the answer is no with this cause, which is not known during an election. It is never a yes.
