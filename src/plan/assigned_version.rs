@@ -45,7 +45,8 @@ pub(super) fn of_new_member(cx: &Context<'_>) -> Option<EtcdVersion> {
 
 /// Takes the selected version over into the assignment: under a grant, or while etcd is down if it has no
 /// data yet or an upgrade was cancelled. An etcd that is down for another reason keeps its version, so that an
-/// upgrade stops at its first failure.
+/// upgrade stops at its first failure. After a cancelled upgrade the assignment never keeps a version that is known
+/// not to open the data.
 pub(super) fn follow(cx: &mut Context<'_>, assignment: &Assignment, wanted: &mut Assignment) {
     let none = EtcdBinaries::default();
     let seen = seen_by(cx, &none);
@@ -68,9 +69,11 @@ pub(super) fn follow(cx: &mut Context<'_>, assignment: &Assignment, wanted: &mut
     let served = assignment.etcd_version.is_some() && cx.obs.served == assignment.etcd_version;
     let base = seen.binaries.base;
     let stored = cx.obs.stored.filter(|_| assignment.had_data());
-    // One that is back keeps its version while that opens its data.
-    let stays =
-        is_assigned && assignment.had_data() && opens(assignment.etcd_version.or(base), stored).is_ok();
+    // One that is back keeps its version, unless that is known not to open its data. What `etcd.service` starts is known
+    // once the data was inspected.
+    let next = assignment.etcd_version.or(base);
+    let opens_it = next.is_none_or(|next| opens(Some(next), stored).is_ok());
+    let stays = is_assigned && assignment.had_data() && opens_it;
     let may_change = selected.cancelled && !served && !stays || !is_assigned && !assignment.had_data();
     let (version, text) = if down && may_change {
         let version = of_new_member(cx);
@@ -83,7 +86,7 @@ pub(super) fn follow(cx: &mut Context<'_>, assignment: &Assignment, wanted: &mut
         }
         (
             version,
-            "etcd is down, and another version is selected".to_owned(),
+            "etcd is down, and is to start with another version".to_owned(),
         )
     } else {
         if is_assigned {
@@ -108,9 +111,7 @@ fn kept(seen: &EtcdSeen<'_>, assignment: &Assignment) -> Option<(Option<EtcdVers
         .etcd
         .filter(|etcd| assignment.is_of(etcd.cluster_id, etcd.member_id))?;
     let running = EtcdVersion::reported(&etcd.version)?;
-    seen.selected
-        .filter(|selected| selected.cancelled && !mutant!(GoesBackLate))?;
-    let why = unopened(seen, etcd)?;
+    let why = unopened(seen, etcd).filter(|_| !mutant!(GoesBackLate))?;
     let base = seen.binaries.base == Some(running);
     let kept = (!base).then_some(running);
     if kept == seen.assigned || !base && is_available(seen, running).is_err() {

@@ -232,28 +232,36 @@ impl BinaryTrouble {
 }
 
 /// Why the etcd that runs here, once stopped, might not start again: the version of its next start does not open its
-/// data, or its binary was replaced by one that skips a minor. `unread`: the version of the new binary is not known yet.
+/// data, or its binary was replaced by one that skips a minor. `unread`: it is not known yet which version `etcd.service`
+/// starts by itself.
 pub fn binary_trouble(seen: &EtcdSeen<'_>, unread: bool) -> Option<BinaryTrouble> {
     let etcd = seen.etcd?;
     let running = EtcdVersion::reported(&etcd.version)?;
+    let cancelled = seen.selected.is_some_and(|selected| selected.cancelled);
+    if unread && seen.assigned.is_none() && (seen.replaced || cancelled) {
+        let why = if seen.replaced {
+            "its binary was replaced, and the version of the new one is read first"
+        } else {
+            "an upgrade was cancelled, and the version of the next start is read first"
+        };
+        return Some(BinaryTrouble {
+            why: why.to_owned(),
+            reading: true,
+        });
+    }
     if seen.assigned.is_some() || !seen.replaced {
         return Some(BinaryTrouble {
             why: format!("etcd {running} runs, and {}", unopened(seen, etcd)?),
             reading: false,
         });
     }
-    if unread {
-        return Some(BinaryTrouble {
-            why: "its binary was replaced, and the version of the new one is read first".to_owned(),
-            reading: true,
-        });
-    }
     wants_base(seen, etcd, running).err()
 }
 
-/// Why the version of the next start does not open the data of the etcd that runs. etcd may have converted them after
-/// this node got leave to go back to that version, and before it was restarted.
+/// Why the version of the next start does not open the data of the etcd that runs, after an upgrade was cancelled. etcd
+/// may have converted them after this node got leave to go back to that version, and before it was restarted.
 pub(super) fn unopened(seen: &EtcdSeen<'_>, etcd: &EtcdStatus) -> Option<String> {
+    seen.selected.filter(|selected| selected.cancelled)?;
     let next = seen.assigned.or(seen.binaries.base)?;
     let why = opens(Some(next), etcd.stored()).err()?;
     Some(format!("the next start would take another version: {why}"))

@@ -95,7 +95,7 @@ pub struct DataReport {
     pub staged: Option<(Epoch, BackupId)>,
     /// The error, one line; `None` if the request was carried out.
     pub error: Option<String>,
-    /// The version of etcd on this host, if it is older than the oldest supported one. Not reported with `base`.
+    /// The version of etcd on this host, if it is older than the oldest supported one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_too_old: Option<String>,
     /// What etcd logged when it last ended by itself, if the request asked for it and it names a known

@@ -69,12 +69,12 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             let etcd = last.as_ref().and_then(|last| last.etcd.known());
             let unit = last.as_ref().and_then(|last| last.unit.known());
             let process = unit.map(|unit| unit.main_pid).filter(|pid| *pid != 0);
-            let (log, base) = (etcd.is_some_and(EtcdStatus::log_decides), etcd.is_some());
+            let log = etcd.is_some_and(EtcdStatus::log_decides);
             let assigned = agent.ports.state.assignment()?;
             let request = DataRequest::Inspect(Inspection {
                 failed,
                 log,
-                base,
+                base: true,
                 process,
                 tls: agent.tls_stamp(assigned.as_ref()).is_some(),
                 v2_keys,

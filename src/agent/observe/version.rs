@@ -18,7 +18,7 @@ pub(super) fn with_version(
     if facts.assignment.as_ref().is_none_or(|a| a.removed) {
         return transport::with_listener(transport, wish);
     }
-    let selected = facts.directives.etcd_in(facts.elector.acted_on());
+    let selected = selected(facts);
     let seen = seen_by(agent, facts, run, selected.as_ref());
     let objection = match plan::wants_version(&seen) {
         Ok(Some(why)) => {
@@ -56,9 +56,14 @@ pub(super) fn binary_trouble(
     wish: StopWish,
 ) -> Option<String> {
     facts.assignment.as_ref().filter(|a| !a.removed)?;
-    // Whatever is selected, the next start takes it only once it is assigned.
-    let seen = seen_by(agent, facts, run, None);
+    let selected = selected(facts);
+    let seen = seen_by(agent, facts, run, selected.as_ref());
     plan::binary_trouble(&seen, facts.base_unknown)?.against(wish)
+}
+
+/// What operators have selected.
+fn selected(facts: &Facts) -> Option<EtcdSelection> {
+    facts.directives.etcd_in(facts.elector.acted_on())
 }
 
 /// What decides whether this node's etcd is to be replaced by another version.

@@ -177,10 +177,7 @@ impl LocalData {
     pub(crate) fn take_report(&mut self, report: &DataReport, unit: &UnitState, now: SteadyMs) {
         self.ended_us = unit.ended_us;
         self.reported_at = Some(now);
-        // With the base, no other version was asked for.
-        if report.base.is_none() {
-            self.too_old = report.etcd_too_old.clone().map(|version| (version, now));
-        }
+        self.too_old = report.etcd_too_old.clone().map(|version| (version, now));
         self.state = Fact::Known(report.data.clone());
         let process = (unit.main_pid, unit.ended_us);
         let runs_on = report.data.member().filter(|_| unit.main_pid != 0);

@@ -4,6 +4,7 @@
 
 mod after;
 mod archive_trouble;
+mod assigned_versions;
 mod backups;
 mod binaries;
 mod corruption;

@@ -9,9 +9,7 @@ use super::versions_world::{
 };
 use super::*;
 use crate::model::{V2Names, V2View};
-use crate::plan::{
-    binary_trouble, disk_decides, downgrade_to_validate, upgrade_objection, wants_after_reading,
-};
+use crate::plan::{disk_decides, downgrade_to_validate, upgrade_objection, wants_after_reading};
 
 /// A single node can forge the cancelled upgrade and what it runs. It cannot forge what this node's own etcd
 /// reports.
@@ -58,110 +56,6 @@ fn rule_10_data_that_etcd_has_converted_keep_it_from_going_back() {
         let action = plan(&down, &Memory::default()).action;
         assert!(!matches!(action, Some(Action::Assign { .. })), "{action:?}");
     }
-}
-
-/// etcd has converted the data after this node got leave to go back, and before its restart.
-#[test]
-fn a_version_that_does_not_open_the_data_stays_assigned_no_longer() {
-    let stored = |obs: &mut Observation, text: &str| {
-        let Fact::Known(etcd) = &mut obs.me.etcd else {
-            panic!()
-        };
-        etcd.storage_version = Some(version(text));
-    };
-    let assigned = |obs: &Observation| match plan(obs, &settled()).action {
-        Some(Action::Assign { assignment }) => Some(assignment.etcd_version),
-        _ => None,
-    };
-    let trouble = |obs: &Observation| binary_trouble(&seen(obs), false).map(|trouble| trouble.why);
-    let mut obs = with_versions(1, &["3.5.30", "3.6.16"]);
-    runs(&mut obs.me, "3.6.16");
-    let back = EtcdSelection {
-        cancelled: true,
-        ..EtcdSelection::default()
-    };
-    select(&mut obs, &back);
-    for given in [None, Some(version("3.5.30"))] {
-        obs.assignment.as_mut().unwrap().etcd_version = given;
-        stored(&mut obs, "3.5.0");
-        assert_eq!(trouble(&obs), None, "{given:?}");
-        assert_eq!(assigned(&obs), None, "{given:?}");
-        stored(&mut obs, "3.6.0");
-        let why = trouble(&obs).unwrap();
-        assert!(
-            why.contains("does not open data that etcd 3.6 has converted"),
-            "{why}"
-        );
-        assert_eq!(assigned(&obs), Some(Some(version("3.6.16"))), "{given:?}");
-        let mut never = obs.clone();
-        each(&mut never, |status| status.steering.directives.etcd = None);
-        assert_eq!(assigned(&never), None, "no upgrade was cancelled");
-        let mut lacks = obs.clone();
-        lacks.me.etcd_binaries.as_mut().unwrap().versions.clear();
-        assert_eq!(assigned(&lacks), None, "the release is not there any longer");
-        let mut package = lacks.clone();
-        package.me.etcd_binaries.as_mut().unwrap().base = Some(version("3.6.16"));
-        assert_eq!(assigned(&package), given.map(|_| None), "the package has it");
-    }
-    obs.assignment.as_mut().unwrap().etcd_version = Some(version("3.6.16"));
-    assert_eq!((trouble(&obs), assigned(&obs)), (None, None), "what runs");
-}
-
-/// It began with the version that was selected again, and the members that are left have converted their data since.
-#[test]
-fn a_new_member_that_cannot_begin_with_its_version_takes_that_of_the_members() {
-    let mut obs = with_versions(1, &["3.6.16"]);
-    converted(&mut obs);
-    let back = EtcdSelection {
-        cancelled: true,
-        ..EtcdSelection::default()
-    };
-    select(&mut obs, &back);
-    // One node has taken the former version, and not restarted.
-    peer(&mut obs, 0).assignment.as_mut().unwrap().etcd_version = Some(version("3.6.16"));
-    take_down(&mut obs.me, ActiveState::Failed);
-    obs.assignment.as_mut().unwrap().started = false;
-    let takes = |obs: &Observation| match plan(obs, &Memory::default()).action {
-        Some(Action::Assign { assignment }) => Some(assignment.etcd_version),
-        _ => None,
-    };
-    assert_eq!(takes(&obs), Some(Some(version("3.6.16"))));
-    obs.me.etcd_binaries.as_mut().unwrap().base = Some(version("3.6.10"));
-    assert_eq!(takes(&obs), None, "the package fits");
-    obs.me.etcd_binaries.as_mut().unwrap().base = Some(version("3.5.35"));
-    obs.me.etcd_binaries.as_mut().unwrap().versions.clear();
-    assert_eq!(takes(&obs), None, "the release is not on this host");
-}
-
-/// The others have not gone back yet.
-#[test]
-fn a_member_with_the_former_version_keeps_it_while_it_is_down() {
-    let mut obs = with_versions(1, &["3.6.16"]);
-    for i in [0, 2] {
-        runs(peer(&mut obs, i), "3.6.16");
-        peer(&mut obs, i).assignment.as_mut().unwrap().etcd_version = Some(version("3.6.16"));
-    }
-    let back = EtcdSelection {
-        cancelled: true,
-        ..EtcdSelection::default()
-    };
-    select(&mut obs, &back);
-    let present = obs.me.data.clone();
-    take_down(&mut obs.me, ActiveState::Failed);
-    obs.me.data = present;
-    obs.served = Some(version("3.5.35"));
-    let takes = |obs: &Observation| match plan(obs, &Memory::default()).action {
-        Some(Action::Assign { assignment }) => Some(assignment.etcd_version),
-        _ => None,
-    };
-    for stored in [None, Some(version("3.5.35")), Some(version("3.5.0"))] {
-        obs.stored = stored;
-        assert_eq!(takes(&obs), None, "{stored:?}");
-    }
-    // It was restarted with the former version after it had served the newer one, and ended.
-    obs.served = Some(version("3.6.16"));
-    obs.stored = Some(version("3.6.0"));
-    assert_eq!(takes(&obs), Some(Some(version("3.6.16"))));
 }
 
 #[test]

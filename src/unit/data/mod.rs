@@ -89,16 +89,12 @@ impl Owner {
             DataRequest::Stage { .. } | DataRequest::Replace { .. } => Inspection::default(),
         };
         // Concurrently: most of the time goes into starting the two programs.
-        let (mut found, starts, too_old, base) = thread::scope(|scope| {
-            let base = asked.base.then(|| scope.spawn(|| self.base_etcd()));
-            // The base is asked for while etcd serves, and one that serves says its version itself.
-            let too_old = (!asked.base).then(|| scope.spawn(|| self.too_old()));
+        let (mut found, starts, (base, too_old)) = thread::scope(|scope| {
+            let installed = scope.spawn(|| self.installed(asked.base));
             let starts = asked.failed.then(|| scope.spawn(|| (self.starts)()));
             let found = inspect::inspect(self);
             let starts = starts.and_then(|starts| starts.join().ok());
-            let base = base.and_then(|base| base.join().ok().flatten());
-            let too_old = too_old.and_then(|too_old| too_old.join().ok().flatten());
-            (found, starts, too_old, base)
+            (found, starts, installed.join().unwrap_or_default())
         });
         let words = starts
             .filter(|_| matches!(found, Ok(DataState::Present { .. })))

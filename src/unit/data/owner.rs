@@ -104,21 +104,29 @@ impl Owner {
         })
     }
 
-    /// The etcd that `etcd.service` starts while no version is selected. It reports no version if somebody
-    /// else than root can have put it there.
-    pub(super) fn base_etcd(&self) -> Option<BaseEtcd> {
-        let (path, file) = base_etcd(self.binary.as_deref())?;
-        let says = roots_own("etcd", &path)
-            .ok()
-            .and_then(|()| tool::etcd_version(&path));
-        let version = says.and_then(|says| EtcdVersion::reported(&says));
-        Some(BaseEtcd { file, version })
-    }
-
-    /// The version of the installed etcd, if it is too old.
-    pub(super) fn too_old(&self) -> Option<String> {
-        let etcd = self.tools.etcd().ok()?;
-        tool::etcd_version(&etcd).filter(|version| is_old(version))
+    /// The etcd that `etcd.service` starts while no version is selected, if asked for, and the version of the installed
+    /// etcd, if it is too old. The two are usually one file, which is then started once.
+    pub(super) fn installed(&self, asks_base: bool) -> (Option<BaseEtcd>, Option<String>) {
+        let base = if asks_base {
+            base_etcd(self.binary.as_deref())
+        } else {
+            None
+        };
+        let installed = self.tools.etcd().ok();
+        let path = base.as_ref().map(|(path, _)| path);
+        // It has no version if somebody else than root can have put it there.
+        let owned = path.filter(|path| roots_own("etcd", path).is_ok());
+        let says = owned.and_then(|path| tool::etcd_version(path));
+        let old = match &installed {
+            Some(installed) if owned == Some(installed) => says.clone(),
+            Some(installed) => tool::etcd_version(installed),
+            None => None,
+        };
+        let base = base.map(|(_, file)| BaseEtcd {
+            file,
+            version: says.and_then(|says| EtcdVersion::reported(&says)),
+        });
+        (base, old.filter(|version| is_old(version)))
     }
 }
 

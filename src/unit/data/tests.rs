@@ -337,9 +337,14 @@ fn h08_an_etcd_that_is_too_old_is_reported() {
         fs::write(bin.join("fresh"), script).unwrap();
         fs::set_permissions(bin.join("fresh"), fs::Permissions::from_mode(0o755)).unwrap();
         fs::rename(bin.join("fresh"), bin.join("etcd")).unwrap();
-        let report = world.ask(DataRequest::Inspect(Inspection::default()));
-        assert_eq!(report.etcd_too_old.as_deref(), expected, "{version}");
-        assert_eq!(report.error, None);
+        for base in [false, true] {
+            let report = world.ask(DataRequest::Inspect(Inspection {
+                base,
+                ..Inspection::default()
+            }));
+            assert_eq!(report.etcd_too_old.as_deref(), expected, "{version}");
+            assert_eq!(report.error, None);
+        }
     }
 }
 

@@ -9,7 +9,9 @@ use async_trait::async_trait;
 use etcd_agent::model::{
     BaseEtcd, DataState, EtcdSpec, EtcdVersion, Fact, InForce, TlsFiles, UnitState, V2Names, member_id_of,
 };
-use etcd_agent::ports::{AgentHandle, DataReport, DataRequest, PortError, PortResult, ServiceManager};
+use etcd_agent::ports::{
+    AgentHandle, DataReport, DataRequest, Inspection, PortError, PortResult, ServiceManager,
+};
 
 use super::Seat;
 use super::seat::heard;
@@ -179,7 +181,7 @@ impl ServiceManager for Service {
                 error,
                 etcd_too_old: None,
                 last_words: None,
-                base: Some(BaseEtcd {
+                base: asks_for_base(request).then(|| BaseEtcd {
                     file: host.packaged.to_string(),
                     version: Some(host.packaged),
                 }),
@@ -214,6 +216,11 @@ impl ServiceManager for Service {
     async fn changed(&self) {
         self.0.sim.unit_bells[self.0.host].notified().await;
     }
+}
+
+/// As the owner of the data directory, which tells the version of the binary only if it is asked.
+fn asks_for_base(request: &DataRequest) -> bool {
+    matches!(request, DataRequest::Inspect(Inspection { base: true, .. }))
 }
 
 /// The work of the data directory's owner (`src/unit/data`).
