@@ -29,6 +29,7 @@ pub fn on_enquire(
         incarnations: record.incarnations.clone(),
         superseded: record.superseded.clone(),
         may_have_voted: record.may_have_voted,
+        new_memory: !record.eligible,
     })
 }
 
@@ -169,7 +170,7 @@ fn nobody_voted(record: &ElectorRecord, electorate: &Electorate, replies: &[Enqu
         let current = record.incarnations.get(&reply.from) == Some(&reply.incarnation);
         let accepted = reply.votes.iter().filter(|(_, votes)| votes.accepted.is_some());
         let voted = accepted.map(|(epoch, _)| *epoch).max().unwrap_or_default();
-        current && voted.max(reply.may_have_voted).max(reply.newest_epoch) <= newest
+        current && !reply.new_memory && voted.max(reply.may_have_voted).max(reply.newest_epoch) <= newest
     };
     let answers = |node: &NodeName| replies.iter().any(|reply| reply.from == *node && is_clear(reply));
     let mut others = electorate.names.iter().filter(|node| **node != electorate.me);

@@ -139,6 +139,7 @@ impl AgentHandle for FakeAgent {
             incarnations: BTreeMap::default(),
             superseded: std::collections::BTreeSet::default(),
             may_have_voted: Epoch(0),
+            new_memory: false,
         })))
     }
     async fn prepare(&self, _: Prepare) -> PortResult<PrepareReply> {

@@ -118,6 +118,10 @@ pub struct EnquireReply {
     /// The newest epoch in which a former memory of this elector may have voted.
     #[serde(default, skip_serializing_if = "Epoch::is_zero")]
     pub may_have_voted: Epoch,
+    /// True if this memory may not vote yet. It does not know how far a former one has voted. Older agents do not
+    /// report it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub new_memory: bool,
 }
 
 /// The answer to [`Enquire`].

@@ -24,7 +24,9 @@ pub(super) fn regain(cx: &mut Context<'_>) -> Option<Action> {
     }
     if cx.obs.elector.eligible {
         let doubted = cx.obs.elector.may_have_voted > cx.obs.newest_epoch;
-        let quiet = |status: &NodeStatus| status.voted.max(status.newest_epoch) <= cx.obs.newest_epoch;
+        let quiet = |status: &NodeStatus| {
+            status.eligible && status.voted.max(status.newest_epoch) <= cx.obs.newest_epoch
+        };
         let all_quiet = cx.silent().is_empty() && cx.known_peers().all(|(_, status)| quiet(status));
         return (doubted && all_quiet && cx.may_try(ActionKind::Enquire, FIRST_PAUSE, LONGEST_PAUSE)).then(
             || Action::Enquire {

@@ -109,8 +109,8 @@ pub fn end_objection(observation: &Observation, serves: ClusterId, force: bool) 
     if let Some((node, status)) = known.iter().find(|(_, status)| status.voted > open) {
         return Some(format!(
             "the elector on {node} may have voted for epoch {}, which may open at any moment, and what is written before it \
-             would be lost: `etcd-agent move --to VERSION` goes on. Where that is refused, `etcd-agent restore BACKUP` opens \
-             an epoch",
+             would be lost: open it with `etcd-agent move --to VERSION` and another version than runs, or with `etcd-agent \
+             restore BACKUP`",
             status.voted
         ));
     }

@@ -238,6 +238,12 @@ fn f02_a_new_memory_says_up_to_which_epoch_its_former_one_may_have_voted() {
         Epoch(2),
         "n3 has lost its memory too"
     );
+    let anew = on_enquire(&mut new_record(incarnation(8)), &world.electorate[2], &message).unwrap();
+    assert_eq!(
+        with(&|n3| *n3 = anew.clone()),
+        Epoch(2),
+        "n3 has a new memory, which knows nothing yet"
+    );
     assert_eq!(
         with(&|n3| n3.incarnation = incarnation(0)),
         Epoch(2),

@@ -360,6 +360,7 @@ fn a_former_vote_is_asked_about_again_when_all_answer() {
     };
     never("n3 is silent", |obs| silence(obs, 2));
     never("n3 has voted", |obs| peer(obs, 2).voted = Epoch(2));
+    never("n3 has a new memory", |obs| peer(obs, 2).eligible = false);
     never("n3 knows a later epoch", |obs| {
         peer(obs, 2).newest_epoch = Epoch(2);
     });

@@ -341,7 +341,7 @@ fn the_quarantine_ends_only_when_no_node_can_open_an_epoch_from_the_backup() {
             "an elector has voted, and all answer",
             |obs| peer(obs, 1).voted = Epoch(2),
             false,
-            "`etcd-agent move --to VERSION` goes on",
+            "open it with `etcd-agent move --to VERSION` and another version than runs",
         ),
         (
             "the own elector has voted",

@@ -12,6 +12,7 @@ use etcd_agent::model::{
 use etcd_agent::ports::AgentHandle;
 
 use crate::sim::Sim;
+use crate::world::VERSIONS;
 
 /// How long a person waits for each step.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -22,12 +23,18 @@ pub(crate) fn start(sim: &Arc<Sim>, host: usize, to: EtcdVersion) {
     run(sim, host, Some(to));
 }
 
-/// A person sees that the cluster is in quarantine, and goes on or cancels.
+/// A person sees that the cluster is in quarantine, and goes on or cancels. Moves to another version where that is
+/// refused for a vote, as the refusal asks for.
 pub(crate) fn resume(sim: &Arc<Sim>, host: usize) {
     let to = {
         let mut world = sim.world();
         let again = world.rng.chance(50);
-        world.moves.to.filter(|_| again)
+        let to = world.moves.to;
+        if std::mem::take(&mut world.moves.voted) {
+            VERSIONS.into_iter().find(|version| Some(*version) != to)
+        } else {
+            to.filter(|_| again)
+        }
     };
     run(sim, host, to);
 }
@@ -70,6 +77,7 @@ fn run(sim: &Arc<Sim>, host: usize, to: Option<EtcdVersion>) {
         };
         let mut world = sim.world();
         world.moves.under_way = false;
+        world.moves.voted = ended.as_ref().is_err_and(|why| why.contains("may have voted"));
         world.tell(|w| format!("   a move of {} to {to:?}: {ended:?}", w.hosts[host].name));
         world.saw("event", &format!("a move is {}", ended.unwrap_or("interrupted")));
     });

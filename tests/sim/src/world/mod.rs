@@ -64,6 +64,8 @@ pub struct Moves {
     pub under_way: bool,
     /// The version of the last move.
     pub to: Option<EtcdVersion>,
+    /// True if a quarantine was not ended because an elector may have voted for the next epoch.
+    pub voted: bool,
 }
 
 /// A genesis, once an agent has learned it as chosen.

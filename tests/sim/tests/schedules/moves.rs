@@ -84,6 +84,29 @@ fn a_move_whose_backup_is_outrun_ends_with_a_refusal() {
     assert!(refused > 0, "none was outrun");
 }
 
+/// Two electors lose their memory in the quarantine of the new epoch, while a third one is silent. Neither knows how far
+/// the other's former memory has voted, so the quarantine does not end in this epoch. People move the cluster once more.
+#[test]
+fn a_quarantine_in_which_two_electors_were_reinstalled_ends_with_another_move() {
+    let mut moved_again = 0;
+    for seed in 0..20 {
+        let mut schedule = Schedule::calm(seed, 5, 5, true);
+        schedule.faults.extend([
+            (20_000, Fault::Move(0, 3)),
+            (20_500, Fault::AgentStops(4, 6_000)),
+            (20_600, Fault::Reinstall(2)),
+            (20_600, Fault::Reinstall(3)),
+            // People look after that.
+            (30_000, Fault::Resume(0)),
+        ]);
+        let outcome = run(&schedule, true);
+        let history = outcome.history.join("\n");
+        assert_eq!(outcome.violation, None, "seed {seed}: {history}");
+        moved_again += usize::from(history.contains("may have voted for epoch 3"));
+    }
+    assert!(moved_again > 0, "no former vote held a quarantine back");
+}
+
 #[cfg(feature = "mutants")]
 #[test]
 fn rule_2_without_the_fence_a_move_loses_writes() {
