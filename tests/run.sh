@@ -111,7 +111,11 @@ status=${PIPESTATUS[0]}
 
 if [ -n "${TIMES:-}" ]; then slowest | tee -a "$log"; fi
 
-if [ "$status" != 0 ]; then failures | cut -c1-1000 | tee -a "$log"; fi
+if [ "$status" != 0 ]; then
+    # Read to its end before it is appended to.
+    said=$(failures | cut -c1-1000)
+    printf '%s\n' "$said" | tee -a "$log"
+fi
 
 # What broke before any test could run is a failure too.
 awk -v status="$status" '

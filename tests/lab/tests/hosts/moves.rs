@@ -390,16 +390,21 @@ fn the_next_run_finishes_it_after_any_kill(lab: &Lab, n1: &Host) {
     }
     std::thread::scope(|scope| {
         let moving = scope.spawn(|| answered("move", || Ok(agent(n2, &command))));
-        let open = || epoch(n2) > opened;
-        let _ = wait_until("the epoch to open, or the command to end", 2 * SOON, || {
-            Ok(open() || moving.is_finished())
-        });
-        if open() {
+        wait_until("the epoch to open, or the command to end", 3 * SOON, || {
+            Ok(epoch(n2) > opened || moving.is_finished())
+        })
+        .unwrap();
+        let meanwhile = !moving.is_finished();
+        if meanwhile {
             n3.kill().unwrap();
             n3.boot().unwrap();
         }
         let said = moving.join().unwrap();
-        assert!(epoch(n2) > opened, "{} {}{}", said.code, said.stdout, said.stderr);
+        assert!(
+            meanwhile,
+            "the command has ended: {} {}{}",
+            said.code, said.stdout, said.stderr
+        );
     });
     let said = agent(n3, &command).ok().unwrap();
     assert!(

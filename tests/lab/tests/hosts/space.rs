@@ -231,14 +231,28 @@ fn a_host_loses_its_power_meanwhile(lab: &Lab, n1: &Host) {
     all_written(lab, &load.stop().unwrap());
 }
 
+/// The unit that takes a host's power.
+const POWER_OFF: &str = "power-off-in-a-defragmentation";
+
 /// Takes a host's power as soon as its etcd has begun to write a defragmented database. The host does that itself and
-/// looks without a pause: a defragmentation takes some tenths of a second.
+/// looks each 5 ms: a defragmentation takes some tenths of a second.
 fn power_off_in_a_defragmentation(host: &Host) {
     let script = format!(
-        "until compgen -G '{DATA}/member/snap/db.tmp*' >/dev/null; do :; done; \
-         exec poweroff --force --force --no-sync"
+        "exec 3<> <(:)
+        until compgen -G '{DATA}/member/snap/db.tmp*' >/dev/null; do read -rt 0.005 -u 3; done
+        exec poweroff --force --force --no-sync"
     );
-    let argv = ["systemd-run", "--quiet", "--nice=-20", "bash", "-c", &script];
+    let unit = format!("--unit={POWER_OFF}");
+    let argv = [
+        "systemd-run",
+        "--quiet",
+        &unit,
+        "--collect",
+        "--nice=-20",
+        "bash",
+        "-c",
+        &script,
+    ];
     host.exec(&argv).unwrap().ok().unwrap();
 }
 
@@ -256,7 +270,15 @@ fn loses_its_power(lab: &Lab, n1: &Host) -> bool {
         power_off_in_a_defragmentation(lost);
         let order = ["etcd-agent", "defrag", "--rolling", "--timeout", "280s"];
         let ordered = scope.spawn(move || n1.exec_for(2 * SOON, &order).unwrap());
-        wait_until("its power to be lost", SOON, || Ok(!lost.is_on())).unwrap();
+        wait_until("its power to be lost, or the order to end", 2 * SOON, || {
+            Ok(!lost.is_on() || ordered.is_finished())
+        })
+        .unwrap();
+        if lost.is_on() {
+            lost.systemctl(&["stop", POWER_OFF]).unwrap().ok().unwrap();
+            ordered.join().unwrap().ok().unwrap();
+            return false;
+        }
         lost.kill().unwrap();
         let met = ended() == ended_before;
         wait_until("n1 to notice it", SOON, || {

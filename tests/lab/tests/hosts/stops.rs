@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use crate::common::{SOON, agent, order_until_done, others, status, wait_reason};
+use crate::common::{SOON, agent, others, status, wait_reason};
 use crate::down_times::now;
-use etcd_agent_lab::{Host, Lab, Output, wait_until};
+use etcd_agent_lab::{Host, Lab, Output, wait_for, wait_until};
 use serde_json::Value;
 
 /// The longest shutdown of a host: logind waits for the agent for 5 s at most (`InhibitDelayMaxSec=`), and the rest is a
@@ -123,7 +123,10 @@ fn shuts_down_promptly(lab: &Lab, host: &Host) -> [String; 2] {
 
 /// Waits until `ok-to-stop` says yes. After a fault was repaired, agents and etcd reach each other a moment later.
 pub(crate) fn ok_to_stop(host: &Host, args: &[&str]) -> Output {
-    order_until_done(host, &[&["ok-to-stop"], args].concat())
+    wait_for(&format!("a yes at {} to {args:?}", host.name()), SOON, || {
+        agent(host, &[&["ok-to-stop"], args].concat()).ok().map(Some)
+    })
+    .unwrap()
 }
 
 /// Waits until the answer is no with this cause, which is not known during an election. It is never a yes.
