@@ -172,10 +172,11 @@ fn stage(seen: &AdminStatus, to: EtcdVersion) -> Stage {
     let quarantined = health::serving(seen).values().any(|etcd| etcd.in_quarantine());
     let opened = seen.node.genesis.as_ref().and_then(|genesis| genesis.etcd);
     let moved = opened.is_some_and(|etcd| etcd.continues && etcd.version == to);
+    let all = versions == BTreeSet::from([Some(to)]) && health::silent_members(seen).is_empty();
     match (moved, quarantined) {
-        _ if versions == BTreeSet::from([Some(to)]) && !quarantined => Stage::Done,
+        _ if all && !quarantined => Stage::Done,
         // Until all members serve, whether the quarantine has ended is not known.
-        (true, quarantined) if quarantined || versions != BTreeSet::from([Some(to)]) => Stage::Opened,
+        (true, quarantined) if quarantined || !all => Stage::Opened,
         _ => Stage::Before,
     }
 }
@@ -333,6 +334,11 @@ mod tests {
         for (what, runs, errors, moved, expected) in table {
             let seen = seen(runs, errors, moved);
             assert_eq!(stage(&seen, to), expected, "{what}");
+            if expected == Stage::Done {
+                let mut silent = seen;
+                silent.peers.values_mut().for_each(|peer| *peer = Fact::Absent);
+                assert_ne!(stage(&silent, to), Stage::Done, "{what}, and nobody else answers");
+            }
         }
     }
 }

@@ -124,17 +124,8 @@ pub(super) fn meant(
         .map(|(node, _)| node.clone())
         .collect();
     if rolling {
-        // The newest list that was read through quorum; one that this node's etcd read alone may be an old one.
-        let lists =
-            health::nodes(seen).filter_map(|(node, seen)| Some((node, seen.known()?.members.known()?)));
-        let newest = lists
-            .filter(|(_, list)| list.linearizable)
-            .max_by_key(|(node, list)| (list.term, **node == seen.node.node));
-        let listed = newest.map(|(_, list)| list).or(seen.node.members.known());
-        let is_listed = |node: &NodeName| {
-            let mut all = listed.into_iter().flat_map(|list| &list.members);
-            all.any(|member| member.name == node.as_str())
-        };
+        let listed = health::newest_list(seen);
+        let is_listed = |node: &NodeName| listed.is_some_and(|list| list.has_node(node));
         let listed = health::nodes(seen)
             .map(|(node, _)| node)
             .filter(|node| is_listed(node));

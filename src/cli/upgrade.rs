@@ -180,6 +180,7 @@ pub(super) async fn carry_out(client: &Client, seen: &AdminStatus, mut wanted: W
     }
     let is_pending = is_pending(seen, to);
     if steps.is_empty() && !is_pending {
+        all_known(seen)?;
         return wanted.report(false, steps, format!("every member runs etcd {to} already"));
     }
     wanted.explain();
@@ -284,10 +285,25 @@ async fn back_up(client: &Client, deadline: &Deadline) -> Result<(), Failure> {
     Ok(())
 }
 
-/// True while this version is selected and not every member runs it.
+/// True while this version is selected and a member may not run it yet: one that does not answer may run another.
 fn is_pending(status: &AdminStatus, to: EtcdVersion) -> bool {
     let selected = status.node.selected_etcd().and_then(|selected| selected.version) == Some(to);
-    selected && members(status).any(|(_, seen)| running(seen) != Some(to))
+    let mut known = members(status);
+    selected
+        && (known.any(|(_, seen)| running(seen) != Some(to)) || !health::silent_members(status).is_empty())
+}
+
+/// Refuses to say which etcd runs on nodes that do not answer.
+pub(super) fn all_known(status: &AdminStatus) -> Result<(), Failure> {
+    let silent = health::silent_members(status);
+    if silent.is_empty() {
+        return Ok(());
+    }
+    let silent: Vec<&str> = silent.into_iter().map(NodeName::as_str).collect();
+    Err(Failure::refused(format!(
+        "{} does not answer, so it is not known which etcd runs there: start its agent, and give the command again",
+        silent.join(", ")
+    )))
 }
 
 fn in_words(steps: &[EtcdVersion]) -> String {
@@ -376,14 +392,9 @@ pub(super) fn upgrade_progress(status: &AdminStatus, order: &Directives, to: Etc
         }
     }
     // The agent of a member may be silent for a moment.
-    let listed = status.node.members.known();
-    let is_listed = |node: &NodeName| {
-        let mut members = listed.iter().flat_map(|list| &list.members);
-        members.any(|member| member.name == node.as_str())
-    };
-    let silent = health::nodes(status).filter(|(node, seen)| seen.known().is_none() && is_listed(node));
-    let silent = silent.filter(|(node, _)| only.is_none_or(|only| only == *node));
-    down.extend(silent.map(|(node, _)| node.clone()));
+    let silent = health::silent_members(status).into_iter();
+    let silent = silent.filter(|node| only.is_none_or(|only| only == *node));
+    down.extend(silent.cloned());
     if done > 0 && down.is_empty() && converts.is_empty() && waiting.is_empty() {
         return UpgradeProgress::Done;
     }
@@ -466,7 +477,8 @@ async fn until_back(client: &Client, order: &Directives, deadline: &Deadline) ->
                         && assigned.is_some_and(|assigned| assigned.etcd_version == before)
                 };
                 let left = members(&status).filter(|(node, seen)| !is_back(node, seen));
-                let left: Vec<&str> = left.map(|(node, _)| node.as_str()).collect();
+                let left = left.map(|(node, _)| node).chain(health::silent_members(&status));
+                let left: Vec<&str> = left.map(NodeName::as_str).collect();
                 if left.is_empty() && direct::behind(&status, order).is_empty() {
                     return Ok(());
                 }

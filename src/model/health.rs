@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{AdminStatus, Epoch, EtcdStatus, Fact, MemberId, NodeName, NodeStatus};
+use super::{AdminStatus, Epoch, EtcdStatus, Fact, MemberId, MemberList, NodeName, NodeStatus};
 
 /// The health of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -246,6 +246,27 @@ pub fn serving_after(status: &AdminStatus, before: Epoch) -> usize {
         })
         .filter(|assignment| assignment.epoch > before)
         .count()
+}
+
+/// The newest member list that was read through quorum, or else the one that this node's etcd has read alone, which may
+/// be an old one. `None` if there is none yet.
+pub fn newest_list(status: &AdminStatus) -> Option<&MemberList> {
+    let lists = nodes(status).filter_map(|(node, seen)| Some((node, seen.known()?.members.known()?)));
+    let newest = lists
+        .filter(|(_, list)| list.linearizable)
+        .max_by_key(|(node, list)| (list.term, **node == status.node.node));
+    newest.map(|(_, list)| list).or(status.node.members.known())
+}
+
+/// The nodes that do not answer and may have a member: those in the newest member list, or all of them while there is no
+/// list.
+pub fn silent_members(status: &AdminStatus) -> BTreeSet<&NodeName> {
+    let listed = newest_list(status);
+    nodes(status)
+        .filter(|(_, seen)| seen.known().is_none())
+        .map(|(node, _)| node)
+        .filter(|node| listed.is_none_or(|list| list.has_node(node)))
+        .collect()
 }
 
 /// The newest epoch that any node reports.

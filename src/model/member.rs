@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ClusterId, MemberId, RaftTerm};
+use super::{ClusterId, MemberId, NodeName, RaftTerm};
 
 /// One etcd member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +42,10 @@ impl MemberList {
     /// The member with this ID.
     pub fn get(&self, id: MemberId) -> Option<&Member> {
         self.members.iter().find(|m| m.id == id)
+    }
+    /// True if it names a member of this node. A learner has no name before its first start.
+    pub fn has_node(&self, node: &NodeName) -> bool {
+        self.members.iter().any(|m| m.name == node.as_str())
     }
     /// The voters' IDs.
     pub fn voter_ids(&self) -> BTreeSet<MemberId> {

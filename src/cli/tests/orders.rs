@@ -369,10 +369,15 @@ fn where_an_upgrade_stands() {
     silent
         .peers
         .insert(name("n3"), Fact::Unreachable("timed out".into()));
-    assert_eq!(
-        progress(&silent),
-        waits("2 with etcd 3.6.16; not serving: n3", None)
-    );
+    let last = waits("2 with etcd 3.6.16; not serving: n3", None);
+    assert_eq!(progress(&silent), last);
+    assert!(upgrade::all_known(&seen).is_ok());
+    let refused = upgrade::all_known(&silent).unwrap_err().to_string();
+    assert!(refused.contains("n3 does not answer"), "{refused}");
+    // An agent that was just started, and whose peers have no list yet.
+    each(&mut silent, &|status| status.members = Fact::Absent);
+    assert_eq!(progress(&silent), last);
+    assert!(upgrade::all_known(&silent).is_err());
     let cancelled = order
         .after(&DirectiveChange::CancelUpgrade, &name("n2"), NOW)
         .unwrap();
