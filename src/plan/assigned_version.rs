@@ -4,7 +4,7 @@ use super::context::Context;
 use super::restart::leave;
 use super::version::{EtcdSeen, is_available, opens, seen_by, unopened, wants_version};
 use crate::model::{
-    ActiveState, Assignment, EtcdBinaries, EtcdVersion, GrantPurpose, NodeStatus, ReasonCode,
+    ActiveState, Assignment, EtcdBinaries, EtcdStatus, EtcdVersion, GrantPurpose, NodeStatus, ReasonCode,
 };
 
 /// The version with which a new member begins: the selected one, unless etcd would refuse it. After an upgrade
@@ -45,8 +45,8 @@ pub(super) fn of_new_member(cx: &Context<'_>) -> Option<EtcdVersion> {
 
 /// Takes the selected version over into the assignment: under a grant, or while etcd is down if it has no
 /// data yet or an upgrade was cancelled. An etcd that is down for another reason keeps its version, so that an
-/// upgrade stops at its first failure. After a cancelled upgrade the assignment never keeps a version that is known
-/// not to open the data.
+/// upgrade stops at its first failure. After a cancelled upgrade the assignment does not keep a version that is known
+/// not to open the data, if this host has one that does.
 pub(super) fn follow(cx: &mut Context<'_>, assignment: &Assignment, wanted: &mut Assignment) {
     let none = EtcdBinaries::default();
     let seen = seen_by(cx, &none);
@@ -69,10 +69,11 @@ pub(super) fn follow(cx: &mut Context<'_>, assignment: &Assignment, wanted: &mut
     let served = assignment.etcd_version.is_some() && cx.obs.served == assignment.etcd_version;
     let base = seen.binaries.base;
     let stored = cx.obs.stored.filter(|_| assignment.had_data());
-    // One that is back keeps its version, unless that is known not to open its data. What `etcd.service` starts is known
-    // once the data was inspected.
+    // One that is back keeps its version, unless that is known not to open its data. What `etcd.service` starts may be
+    // unknown.
     let next = assignment.etcd_version.or(base);
-    let opens_it = next.is_none_or(|next| opens(Some(next), stored).is_ok());
+    let opens_it =
+        next.is_none_or(|next| opens(Some(next), stored).is_ok() && !others_have_converted(cx, next));
     let stays = is_assigned && assignment.had_data() && opens_it;
     let may_change = selected.cancelled && !served && !stays || !is_assigned && !assignment.had_data();
     let (version, text) = if down && may_change {
@@ -102,6 +103,20 @@ pub(super) fn follow(cx: &mut Context<'_>, assignment: &Assignment, wanted: &mut
     };
     wanted.etcd_version = version;
     cx.because(ReasonCode::Upgrade, text);
+}
+
+/// True if all members that serve in this node's cluster report data of a newer format than this version opens, at least
+/// two of them: one may lie (rule 10). etcd converts the data of all members, so it has converted those here as well, or
+/// does as soon as this member is back.
+fn others_have_converted(cx: &Context<'_>, version: EtcdVersion) -> bool {
+    let cluster = cx.genesis().map(|genesis| genesis.cluster_id);
+    let etcds = cx.known_peers().filter_map(|(_, status)| status.etcd.known());
+    let members: Vec<&EtcdStatus> = etcds.filter(|etcd| Some(etcd.cluster_id) == cluster).collect();
+    let newer = |etcd: &&EtcdStatus| {
+        etcd.storage_version
+            .is_some_and(|stored| opens(Some(version), Some(stored)).is_err())
+    };
+    members.len() > 1 && members.iter().all(newer)
 }
 
 /// The version that runs here, if the former version is assigned after a cancelled upgrade and no longer opens the data,

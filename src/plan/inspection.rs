@@ -116,7 +116,7 @@ pub(super) fn note_mount(cx: &mut Context<'_>) -> Option<Action> {
     inspect(cx)
 }
 
-/// Finds out which version the binary of `etcd.service` has, once for each file.
+/// Finds out which version the binary of `etcd.service` has, if the last inspection was of another file.
 pub(super) fn ask_base(cx: &mut Context<'_>) -> Option<Action> {
     // Any inspection notes the mount.
     if !cx.obs.base.unknown || mutant!(MountForgotten) {

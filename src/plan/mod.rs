@@ -104,7 +104,8 @@ pub use transport::transport_objection;
 pub use transport_step::{TransportSeen, next_transport};
 pub use upgrade::{downgrade_to_validate, upgrade_objection};
 pub use version::{
-    BinaryTrouble, EtcdSeen, binary_trouble, disk_decides, wants_after_reading, wants_version,
+    BinaryTrouble, EtcdSeen, binary_trouble, disk_decides, version_objection, wants_after_reading,
+    wants_version,
 };
 
 use context::Context;

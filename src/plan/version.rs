@@ -258,6 +258,14 @@ pub fn binary_trouble(seen: &EtcdSeen<'_>, unread: bool) -> Option<BinaryTrouble
     wants_base(seen, etcd, running).err()
 }
 
+/// Why the etcd here must not be restarted now, although that was granted: it reports `own`, and its next start would not
+/// open the data.
+pub fn version_objection(observation: &Observation, own: &EtcdStatus) -> Option<String> {
+    let cx = Context::new(observation, &Memory::default());
+    let none = EtcdBinaries::default();
+    unopened(&seen_by(&cx, &none), own).filter(|_| !mutant!(GoesBackLate))
+}
+
 /// Why the version of the next start does not open the data of the etcd that runs, after an upgrade was cancelled. etcd
 /// may have converted them after this node got leave to go back to that version, and before it was restarted.
 pub(super) fn unopened(seen: &EtcdSeen<'_>, etcd: &EtcdStatus) -> Option<String> {

@@ -231,7 +231,9 @@ async fn ask_elector(agent: &Agent, node: &NodeName, message: &Enquire) -> Optio
     let status = status.ok().filter(|status| status.cluster == agent.spec.cluster);
     let report = match (reply, status) {
         (Ok(EnquireAnswer::Reply(reply)), status) if reply.from == *node => {
-            ElectorReport::from_reply(*reply, status.is_some_and(|status| status.eligible))
+            // The memory may have been lost between the two answers.
+            let complete = status.is_some_and(|status| status.eligible) && !reply.new_memory;
+            ElectorReport::from_reply(*reply, complete)
         }
         (_, Some(status)) => ElectorReport {
             chosen: status.genesis,

@@ -53,8 +53,9 @@ pub(crate) async fn restart(
     if unit.active != ActiveState::Active {
         return Err(stale("etcd.service is already starting or stopping"));
     }
-    let others = fence_grant(agent, grant, coordinator).await?;
+    let (own, others) = fence_grant(agent, grant, coordinator).await?;
     fence_transport(agent, &others)?;
+    fence_version(agent, &own)?;
     note_own_stop(agent, unit.main_pid);
     agent.ports.service.restart_etcd().await?;
     tracing::warn!("etcd.service is restarted: {coordinator} granted it");
@@ -83,13 +84,22 @@ fn fence_transport(agent: &Agent, others: &[(NodeStatus, EtcdStatus)]) -> PortRe
     objection.map_or(Ok(()), |why| Err(stale(why)))
 }
 
-/// Checks that the grant is still valid and that all other voters are healthy and have caught up. Returns
-/// them.
+/// Checks that the version of the next start opens the data, which etcd may have converted since the last look.
+fn fence_version(agent: &Agent, own: &EtcdStatus) -> PortResult<()> {
+    let objection = agent.shared.with(|inner| {
+        let seen = inner.last.observation.as_ref();
+        seen.and_then(|seen| plan::version_objection(seen, own))
+    });
+    objection.map_or(Ok(()), |why| Err(stale(why)))
+}
+
+/// Checks that the grant is still valid and that all other voters are healthy and have caught up. Returns the status
+/// of the etcd here, and of the others.
 async fn fence_grant(
     agent: &Agent,
     grant: &Grant,
     coordinator: &NodeName,
-) -> PortResult<Vec<(NodeStatus, EtcdStatus)>> {
+) -> PortResult<(EtcdStatus, Vec<(NodeStatus, EtcdStatus)>)> {
     if *coordinator != agent.spec.node {
         leave_to_coordinator(agent).await;
     }
@@ -111,7 +121,7 @@ async fn fence_grant(
             RESTART.as_secs()
         )));
     }
-    Ok(others)
+    Ok((own, others))
 }
 
 /// Notes that the agent itself is about to stop etcd: the gate need not ask for leave.

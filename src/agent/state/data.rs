@@ -190,7 +190,9 @@ impl LocalData {
         {
             self.drift = Some((process, drift.clone()));
         }
-        if report.base.is_some() {
+        // A busy host may not have answered in time. A version that is known of the same file stays.
+        let stays = |found: &BaseEtcd| found.version.is_none() && self.base(&found.file).is_some();
+        if report.base.as_ref().is_some_and(|found| !stays(found)) {
             self.base.clone_from(&report.base);
         }
         if let (Some(holds), Some(whose)) = (report.v2_entries, report.data.member()) {
@@ -261,6 +263,51 @@ mod tests {
     use super::*;
     use crate::model::{ActiveState, LoadState, V2Names};
 
+    /// A report of an empty host.
+    fn nothing() -> DataReport {
+        DataReport {
+            data: DataState::Missing,
+            staged: None,
+            error: None,
+            etcd_too_old: None,
+            last_words: None,
+            v2_entries: None,
+            base: None,
+            process: None,
+            tls: None,
+            v2_keys: None,
+            archive_trouble: None,
+        }
+    }
+
+    #[test]
+    fn a_version_that_was_read_stays_known_for_its_file() {
+        let unit = UnitState {
+            active: ActiveState::Inactive,
+            sub: "dead".into(),
+            result: "success".into(),
+            main_pid: 0,
+            load: LoadState::Loaded,
+            held: false,
+            ended_us: 0,
+        };
+        let mut data = LocalData::default();
+        let mut read = |file: &str, version: Option<&str>| {
+            let version = version.map(|text| text.parse().unwrap());
+            let file = file.to_owned();
+            let report = DataReport {
+                base: Some(BaseEtcd { file, version }),
+                ..nothing()
+            };
+            data.take_report(&report, &unit, SteadyMs(1));
+            data.base.as_ref().unwrap().version
+        };
+        let known = read("a", Some("3.5.35"));
+        assert_eq!(read("a", None), known, "it did not answer");
+        assert_eq!(read("b", None), None, "another file");
+        assert_eq!(read("b", Some("3.6.16")).unwrap().minor, 6);
+    }
+
     #[test]
     fn a_comparison_of_settings_counts_for_its_process_until_others_are_written() {
         let unit = |main_pid, ended_us| UnitState {
@@ -273,20 +320,11 @@ mod tests {
             ended_us,
         };
         let report = |pid| DataReport {
-            data: DataState::Missing,
-            staged: None,
-            error: None,
-            etcd_too_old: None,
-            last_words: None,
-            v2_entries: None,
-            base: None,
             process: Some(ProcessReport {
                 pid,
                 drift: Fact::Known(vec!["x".into()]),
             }),
-            tls: None,
-            v2_keys: None,
-            archive_trouble: None,
+            ..nothing()
         };
         let mut data = LocalData::default();
         data.take_report(&report(6), &unit(7, 1), SteadyMs(1));
@@ -301,17 +339,8 @@ mod tests {
     #[test]
     fn what_was_found_in_certificate_files_counts_until_they_change() {
         let report = DataReport {
-            data: DataState::Missing,
-            staged: None,
-            error: None,
-            etcd_too_old: None,
-            last_words: None,
-            v2_entries: None,
-            base: None,
-            process: None,
             tls: Some(Vec::new()),
-            v2_keys: None,
-            archive_trouble: None,
+            ..nothing()
         };
         let mut data = LocalData::default();
         assert_eq!(data.tls(None), TlsView::default(), "there are none");
@@ -341,17 +370,9 @@ mod tests {
             ended_us: 1,
         };
         let report = |v2_keys, error: Option<&str>| DataReport {
-            data: DataState::Missing,
-            staged: None,
             error: error.map(str::to_owned),
-            etcd_too_old: None,
-            last_words: None,
-            v2_entries: None,
-            base: None,
-            process: None,
-            tls: None,
             v2_keys,
-            archive_trouble: None,
+            ..nothing()
         };
         let asked = |v2_keys| {
             DataRequest::Inspect(Inspection {

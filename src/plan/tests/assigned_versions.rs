@@ -3,7 +3,7 @@
 use super::restarts::settled;
 use super::versions_world::{converted, each, runs, seen, select, version, with_versions};
 use super::*;
-use crate::plan::binary_trouble;
+use crate::plan::{binary_trouble, version_objection};
 
 /// What is assigned next.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,7 +51,12 @@ fn a_version_that_does_not_open_the_data_stays_assigned_no_longer() {
         let unread = binary_trouble(&seen(&obs), true).map(|trouble| trouble.reading);
         assert_eq!(unread, given.is_none().then_some(true), "{given:?}");
         assert_eq!(assigned(&obs), Assigned::Nothing, "{given:?}");
+        let before = obs.clone();
         stored(&mut obs, "3.6.0");
+        let late = obs.me.etcd.known().unwrap();
+        assert!(version_objection(&before, late).is_some(), "since the last look");
+        let at_once = before.me.etcd.known().unwrap();
+        assert_eq!(version_objection(&before, at_once), None);
         let why = trouble(&obs).unwrap();
         assert!(
             why.contains("does not open data that etcd 3.6 has converted"),
@@ -123,10 +128,27 @@ fn a_member_with_the_former_version_keeps_it_while_it_is_down() {
     for stored in [None, Some(version("3.5.35")), Some(version("3.5.0"))] {
         obs.stored = stored;
         assert_eq!(assigned(&obs), Assigned::Nothing, "{stored:?}");
-        // Its agent was started meanwhile, and reads the version of the binary once etcd serves.
+        // Its agent was started meanwhile, and could not read the version of the binary.
         let mut unread = obs.clone();
         unread.me.etcd_binaries.as_mut().unwrap().base = None;
         assert_eq!(assigned(&unread), Assigned::Nothing, "{stored:?}");
+    }
+    // The others have converted their data since. One of them may lie.
+    obs.stored = Some(version("3.5.0"));
+    for (peers, expected) in [
+        (&[0][..], Assigned::Nothing),
+        (&[0, 2], Assigned::Version(version("3.6.16"))),
+    ] {
+        let mut late = obs.clone();
+        for i in peers {
+            let Fact::Known(etcd) = &mut peer(&mut late, *i).etcd else {
+                panic!()
+            };
+            etcd.storage_version = Some(version("3.6.0"));
+        }
+        assert_eq!(assigned(&late), expected, "{peers:?}");
+        late.peers.insert(name(0), Fact::Unreachable("no answer".into()));
+        assert_eq!(assigned(&late), Assigned::Nothing, "only one answers");
     }
     // It was restarted with the former version after it had served the newer one, and ended.
     obs.served = Some(version("3.6.16"));

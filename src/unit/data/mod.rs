@@ -88,7 +88,7 @@ impl Owner {
             DataRequest::Inspect(asked) => asked.clone(),
             DataRequest::Stage { .. } | DataRequest::Replace { .. } => Inspection::default(),
         };
-        // Concurrently: most of the time goes into starting the two programs.
+        // Concurrently: most of the time goes into starting programs.
         let (mut found, starts, (base, too_old)) = thread::scope(|scope| {
             let installed = scope.spawn(|| self.installed(asked.base));
             let starts = asked.failed.then(|| scope.spawn(|| (self.starts)()));

@@ -1,6 +1,7 @@
 //! The owner of the data directory: what it may use, and what it knows of the host.
 
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
@@ -105,7 +106,7 @@ impl Owner {
     }
 
     /// The etcd that `etcd.service` starts while no version is selected, if asked for, and the version of the installed
-    /// etcd, if it is too old. The two are usually one file, which is then started once.
+    /// etcd, if it is too old. The two are usually one file, which is then started once; else both are at the same time.
     pub(super) fn installed(&self, asks_base: bool) -> (Option<BaseEtcd>, Option<String>) {
         let base = if asks_base {
             base_etcd(self.binary.as_deref())
@@ -116,11 +117,16 @@ impl Owner {
         let path = base.as_ref().map(|(path, _)| path);
         // It has no version if somebody else than root can have put it there.
         let owned = path.filter(|path| roots_own("etcd", path).is_ok());
-        let says = owned.and_then(|path| tool::etcd_version(path));
-        let old = match &installed {
-            Some(installed) if owned == Some(installed) => says.clone(),
-            Some(installed) => tool::etcd_version(installed),
-            None => None,
+        let another = installed.as_ref().filter(|installed| owned != Some(*installed));
+        let (says, other_says) = thread::scope(|scope| {
+            let other = another.map(|path| scope.spawn(|| tool::etcd_version(path)));
+            let says = owned.and_then(|path| tool::etcd_version(path));
+            (says, other.and_then(|other| other.join().ok().flatten()))
+        });
+        let old = if another.is_some() {
+            other_says
+        } else {
+            says.clone()
         };
         let base = base.map(|(_, file)| BaseEtcd {
             file,

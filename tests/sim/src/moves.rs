@@ -30,7 +30,7 @@ pub(crate) fn resume(sim: &Arc<Sim>, host: usize) {
         let mut world = sim.world();
         let again = world.rng.chance(50);
         let to = world.moves.to;
-        if std::mem::take(&mut world.moves.voted) {
+        if world.moves.voted {
             VERSIONS.into_iter().find(|version| Some(*version) != to)
         } else {
             to.filter(|_| again)

@@ -264,7 +264,12 @@ pub fn heed(sim: &Arc<Sim>) {
         moves::resume(sim, *host);
     }
     let size = sim.world().store.as_ref().and_then(|store| store.size);
-    if let (Some(host), Some(size)) = (says("size-unconfirmed").first(), size) {
+    // A node that was ordered out, and so has no etcd, refuses orders.
+    let unconfirmed = says("size-unconfirmed");
+    let member = unconfirmed
+        .iter()
+        .find(|host| sim.world().hosts[**host].server.is_some());
+    if let (Some(host), Some(size)) = (member.or(unconfirmed.first()), size) {
         give(sim, *host, What::Size(size));
     }
     confirm_epoch(sim, &says("epoch-hearsay"));

@@ -9,8 +9,8 @@ use etcd_agent::model::{
 use etcd_agent::plan::start::{Answer, Known, Log, Step, decide};
 
 use super::check::HEARD_OF_MS;
-use super::raft::{Dir, Server};
-use super::{Host, Phase, Plane, World};
+use super::raft::{Config, Dir, Server};
+use super::{Phase, Plane, World};
 
 /// systemd's `RestartSec=`.
 const RESTART_MS: u64 = 100;
@@ -177,14 +177,19 @@ impl World {
         }
     }
 
-    /// False if the cluster's leader does not list the member.
+    /// False if the cluster's leader does not list the member. Without a leader, if no other member has it in its data.
     pub(super) fn is_listed(&self, cluster: ClusterId, member: MemberId) -> bool {
-        let leads = |h: &&Host| {
-            h.dir.as_ref().is_some_and(|d| d.cluster == cluster)
-                && h.server.as_ref().is_some_and(|server| server.leads)
-        };
-        let leader = self.hosts.iter().find(leads).and_then(|h| h.server.as_ref());
-        leader.is_none_or(|server| server.config.members.contains_key(&member))
+        let hosts = self.hosts.iter();
+        let of_cluster = hosts.filter_map(|h| {
+            let dir = h.dir.as_ref().filter(|dir| dir.cluster == cluster)?;
+            Some((dir, h.server.as_ref()))
+        });
+        let mut servers = of_cluster.clone().filter_map(|(_, server)| server);
+        if let Some(leader) = servers.find(|server| server.leads) {
+            return leader.config.members.contains_key(&member);
+        }
+        let mut others = of_cluster.filter(|(dir, _)| dir.member != member).peekable();
+        others.peek().is_none() || others.any(|(dir, _)| Config::of(dir).members.contains_key(&member))
     }
 
     /// Stops `etcd.service`.

@@ -46,16 +46,14 @@ fn regressions_stay_fixed() {
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
     {
-        let (long, seed) = line
-            .strip_prefix("long ")
-            .map_or((false, line), |rest| (true, rest));
+        let (generate, seed): (fn(u64) -> Schedule, &str) = match line.split_once(' ') {
+            Some(("long", rest)) => (Schedule::long, rest),
+            Some(("any", rest)) => (Schedule::of, rest),
+            _ => (Schedule::random, line),
+        };
         let seed = seed.split_whitespace().next().and_then(|word| word.parse().ok());
         let seed = seed.unwrap_or_else(|| panic!("regressions.txt: {line:?} does not begin with a seed"));
-        let schedule = if long {
-            Schedule::long(seed)
-        } else {
-            Schedule::random(seed)
-        };
+        let schedule = generate(seed);
         let outcome = run(&schedule, true);
         assert_eq!(outcome.violation, None, "{line}\n{}", outcome.history.join("\n"));
     }
