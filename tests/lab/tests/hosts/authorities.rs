@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use crate::common::{SOON, agent, all_written, deb, etcd_pids, reason_now, status};
+use crate::common::{SOON, STEADY, agent, all_written, deb, etcd_pids, reason_now, status};
 use crate::down_times::{now, one_at_a_time};
 use crate::files_at_fault::{self, TABLES, reload};
 use crate::killer::Killers;
@@ -230,6 +230,8 @@ fn formed_with_plain_port() -> (Lab, String) {
         assert!(!own.contains("_tls]"), "{own}");
         let own = own.replace("[api]\n", "[api]\ninsecure = true\n");
         let own = own.replace("[etcd]\n", &format!("[etcd]\nplain_client_port = {PLAIN_PORT}\n"));
+        // The test moves the leader, and no busy host does.
+        let own = own + "\n" + STEADY;
         host.write_file(TABLES, tables.as_bytes(), "0644", "root:root")
             .unwrap();
         host.write_file(CONFIG, own.as_bytes(), "0644", "root:root")

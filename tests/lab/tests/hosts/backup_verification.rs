@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::common::{SOON, agent, backup_now, deb, etcd_pid, listed, put, verify_now};
+use crate::common::{SOON, agent, backup_now, deb, etcd_pid, listed, put, verify, verify_now};
 use etcd_agent_lab::{Host, Lab, Suite, wait_for};
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ fn s44_backups_are_verified_in_a_sandbox_of_their_own() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 0x40;
     fs::write(&path, &bytes).unwrap();
-    let bad = agent(n1, &["backup", "verify", &id]);
+    let bad = verify(n1, &[&id]);
     assert_eq!(bad.code, 1, "{}{}", bad.stdout, bad.stderr);
     assert!(
         bad.stderr.contains(&id) && bad.stderr.contains("damaged"),
@@ -68,7 +68,7 @@ fn s44_backups_are_verified_in_a_sandbox_of_their_own() {
         .unwrap();
     n1.sh("systemctl daemon-reload").unwrap().ok().unwrap();
     backup_now(n1);
-    let unknown = agent(n1, &["backup", "verify"]);
+    let unknown = verify(n1, &[]);
     assert_eq!(unknown.code, 1, "{}{}", unknown.stdout, unknown.stderr);
     assert!(
         unknown

@@ -6,7 +6,7 @@ use etcd_agent_lab::{Host, Lab};
 
 /// Now, as `journalctl --since` takes it.
 pub(crate) fn now(lab: &Lab) -> String {
-    let now = lab.hosts()[0].sh("date +@%s").unwrap().ok().unwrap();
+    let now = lab.hosts()[0].sh("date +@%s.%6N").unwrap().ok().unwrap();
     now.text().to_owned()
 }
 
@@ -37,6 +37,7 @@ pub(crate) fn one_at_a_time(lab: &Lab, since: &str) -> BTreeMap<String, usize> {
 /// When etcd got each SIGTERM, and when it served again. The hosts have one clock, and etcd writes all times in one
 /// form, so that they can be compared as text.
 fn down_between(host: &Host, since: &str) -> Vec<(String, String)> {
+    host.exec(&["journalctl", "--sync"]).unwrap().ok().unwrap();
     let journal = host
         .journalctl(&["-u", "etcd", "--since", since, "-o", "cat"])
         .unwrap();

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::common::{
-    SOON, STEADY, agent, all_run, all_written, answered, assert_value, backup_now, backups, deb, etcd_pids,
-    etcdctl_v2, order_until_done, others, put, status, versions, wait_reason,
+    SOON, STEADY, agent, all_run, all_written, assert_value, backup_now, backups, deb, etcd_pids, etcdctl_v2,
+    order_until_done, others, put, status, verify, versions, wait_reason,
 };
 use crate::down_times::{now, one_at_a_time};
 use crate::killer::{Killers, cursor, wait_decision};
@@ -190,8 +190,7 @@ fn a_backup_of_3_4(lab: &Lab, n1: &Host) -> String {
     backup_now(n1);
     let newest = backups(lab).pop().unwrap();
     let backup = newest.rsplit('/').next().unwrap().to_owned();
-    let verify = || Ok(agent(n1, &["backup", "verify", &backup]));
-    let verified = answered("backup verify", verify).ok().unwrap();
+    let verified = verify(n1, &[&backup]).ok().unwrap();
     assert!(
         verified.stderr.contains("etcd 3.4.23 serves it"),
         "{}",

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::common::{
     SOON, agent, archived, etcd_pid, etcd_pids, holds_for, kill_etcd, member_ids, others, reason_now, status,
 };
+use crate::reboots::gets_no_lock;
 use crate::stops::ok_to_stop;
 use etcd_agent_lab::{Host, Lab, wait_until};
 
@@ -169,12 +170,7 @@ fn nobody_has_leave_to_stop_it(lab: &Lab) {
         assert!(answer.code == 4 && told, "{}", answer.stdout);
         ok_to_stop(host, &["n3"]);
     }
-    let lock = agent(n1, &["reboot-lock", "acquire", "--timeout", "3s"]);
-    assert!(
-        lock.code == 4 && lock.stderr.contains("etcd here might not start again"),
-        "{}",
-        lock.stderr
-    );
+    gets_no_lock(n1, "etcd here might not start again");
 
     let before = etcd_pid(n1);
     n1.systemctl(&["--no-block", "restart", "etcd"])

@@ -130,7 +130,7 @@ fn agent_without_room(name: &str, version: &str, server: S3Server) {
 
     fill(leader, "/var/lib/etcd-agent");
     backup_now(leader);
-    assert_eq!(backups(&lab).len(), taken + 1);
+    assert!(backups(&lab).len() > taken);
     put(&lab, "later", "as an increment");
     wait_stored(&lab, leader);
     leader

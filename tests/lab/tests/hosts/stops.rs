@@ -130,7 +130,7 @@ pub(crate) fn ok_to_stop(host: &Host, args: &[&str]) -> Output {
 }
 
 /// Waits until the answer is no with this cause, which is not known during an election. It is never a yes.
-fn refuses(host: &Host, node: &str, cause: &str) {
+pub(crate) fn refuses(host: &Host, node: &str, cause: &str) {
     wait_until(&format!("{node} to be refused at {}", host.name()), SOON, || {
         let answer = agent(host, &["ok-to-stop", node]);
         assert_eq!(answer.code, 4, "{}{}", answer.stdout, answer.stderr);

@@ -20,9 +20,11 @@ use tokio::time::{sleep, timeout};
 /// The number of connections that each stranger keeps open to each host: the limit of the peer API per
 /// address.
 const EACH: usize = 16;
-/// The number of tries of a stranger for each of these connections.
-const ROUNDS: usize = 600;
+/// The pause between two tries of a stranger for each of these connections.
 const PAUSE: Duration = Duration::from_millis(500);
+/// The strangers end when the test does, or after so many looks.
+const MOST_LOOKS: usize = 20_000;
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Addresses of the outside that do not belong to a node.
 fn strangers(lab: &Lab) -> Vec<Ipv4Addr> {
@@ -48,7 +50,7 @@ fn strangers(lab: &Lab) -> Vec<Ipv4Addr> {
 /// Connects repeatedly and never sends anything. The connection is refused, or closed when the time limit of
 /// the TLS handshake expires.
 async fn say_nothing(from: Ipv4Addr, to: SocketAddr) {
-    for _ in 0..ROUNDS {
+    loop {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind((from, 0).into()).unwrap();
         if let Ok(Ok(mut stream)) = timeout(Duration::from_secs(2), socket.connect(to)).await {
@@ -72,9 +74,13 @@ fn crowd(lab: &Lab, strangers: &[Ipv4Addr], over: &AtomicBool) -> Result<()> {
         .flat_map(|pair| [pair; EACH])
         .map(|(from, to)| say_nothing(from, to));
     let told = async {
-        while !over.load(Ordering::Relaxed) {
-            sleep(Duration::from_millis(50)).await;
+        for _ in 0..MOST_LOOKS {
+            if over.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            sleep(LOOK).await;
         }
+        anyhow::bail!("nobody ended the strangers")
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -82,7 +88,7 @@ fn crowd(lab: &Lab, strangers: &[Ipv4Addr], over: &AtomicBool) -> Result<()> {
     runtime.block_on(async {
         tokio::select! {
             _ = join_all(all) => anyhow::bail!("the strangers ended too early"),
-            () = told => Ok(()),
+            ended = told => ended,
         }
     })
 }
@@ -198,10 +204,7 @@ fn forged_signals(agent: &[String]) -> String {
             .map(|signal| format!("busctl emit {to}{signal} || true"))
     };
     let commands: Vec<String> = to.flat_map(emit).collect();
-    format!(
-        "for round in $(seq 300); do\n{}\nsleep 0.2\ndone\n",
-        commands.join("\n")
-    )
+    format!("while :; do\n{}\nsleep 0.2\ndone\n", commands.join("\n"))
 }
 
 /// Runs a program as the user nobody, in a unit of this name.
@@ -241,15 +244,13 @@ fn a_local_user_forges_signals_and_holds_the_gate(lab: &Lab, host: &Host) {
     );
     start_as_nobody(host, "hold", &["perl", "-e", &hold]);
     wait_logged(host, "may ask the gate");
-    let restarted = Instant::now();
     restart(host, "etcd");
-    let took = restarted.elapsed();
-    // A stop that nobody gives leave waits 20 s, and a start that no agent permits longer. The rest is a busy machine.
-    assert!(took < Duration::from_secs(20), "the restart took {took:?}");
     let pid = etcd_pid(host);
     assert_ne!(Some(&pid), pids.get(host.name()));
     let said = host.journal("etcd").unwrap();
-    assert!(!said.contains("no etcd-agent answers here"), "{said}");
+    for delayed in ["no etcd-agent answers here", "etcd stops without leave"] {
+        assert!(!said.contains(delayed), "{said}");
+    }
     wait_until("the agent to see the new process", SOON, || {
         Ok(status(host)?["node"]["unit"]["value"]["main_pid"] == pid)
     })
