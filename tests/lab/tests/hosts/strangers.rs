@@ -207,10 +207,11 @@ fn forged_signals(agent: &[String]) -> String {
     format!("while :; do\n{}\nsleep 0.2\ndone\n", commands.join("\n"))
 }
 
-/// Runs a program as the user nobody, in a unit of this name.
+/// Runs a program as the user nobody, in a unit of this name, until the test stops it, or for 15 minutes.
 fn start_as_nobody(host: &Host, unit: &str, argv: &[&str]) {
     let unit = format!("--unit={unit}");
-    let run = ["systemd-run", "--quiet", "--collect", "--uid=nobody", &unit];
+    let most = "--property=RuntimeMaxSec=15min";
+    let run = ["systemd-run", "--quiet", "--collect", "--uid=nobody", most, &unit];
     host.exec(&[&run, argv].concat()).unwrap().ok().unwrap();
 }
 
