@@ -5,8 +5,14 @@ use std::time::Duration;
 use sd_notify::NotifyState;
 use tokio::time::{Instant, sleep};
 
+use crate::model::visible::{escaped, is_hidden};
+
 /// How often the watchdog is fed. systemd waits longer (`WatchdogSec=` of the units).
 pub(super) const BEAT: Duration = Duration::from_secs(10);
+
+/// The longest text of `STATUS=`, in bytes. systemd ignores a notification of more than 4096 (`NOTIFY_BUFFER_MAX` in its
+/// `src/core/manager.c`).
+const LONGEST_STATUS: usize = 2000;
 
 fn notify(states: &[NotifyState<'_>]) {
     // Fails when the agent does not run under systemd.
@@ -30,7 +36,18 @@ pub(super) fn reloading() {
 
 /// `STATUS=`.
 pub(super) fn say(text: &str) {
-    notify(&[NotifyState::Status(text)]);
+    notify(&[NotifyState::Status(&status_line(text))]);
+}
+
+/// The text on one line, without characters that a terminal obeys: it may have words of another node, and a line of its
+/// own would be a notification of its own (`sd_notify(3)`).
+fn status_line(text: &str) -> String {
+    let plain = escaped(text, is_hidden);
+    let end = plain.floor_char_boundary(LONGEST_STATUS);
+    match plain.split_at(end) {
+        (all, "") => all.to_owned(),
+        (start, _) => format!("{start}…"),
+    }
 }
 
 /// `WATCHDOG=1`, only ever from the loop.
@@ -76,6 +93,22 @@ mod tests {
     use tokio::sync::watch;
 
     use super::*;
+
+    #[test]
+    fn a_text_of_another_node_adds_no_notification_and_no_escape() {
+        let text = "n2 reports etcd 3.3.1\nWATCHDOG=trigger\nSTOPPING=1 \u{1b}[2J";
+        let said = NotifyState::Status(&status_line(text)).to_string();
+        assert_eq!(
+            said,
+            "STATUS=n2 reports etcd 3.3.1\\nWATCHDOG=trigger\\nSTOPPING=1 \\u{1b}[2J"
+        );
+        let long = status_line(&"ü\n".repeat(2000));
+        assert!(long.len() <= LONGEST_STATUS + 3 && long.ends_with('…'), "{long}");
+        assert_eq!(
+            status_line("n1 leader of prod, 3/3 healthy"),
+            "n1 leader of prod, 3/3 healthy"
+        );
+    }
 
     /// An inspection of a large database may take longer than `WatchdogSec=60`. An action that hangs is not kept
     /// alive for ever.
