@@ -123,9 +123,7 @@ pub(super) fn text(status: &AdminStatus, wide: bool) -> String {
             let _ = writeln!(text, "  {line}");
         }
     };
-    if let Health::Degraded(wrong) | Health::Down(wrong) = health::judge(status) {
-        list("Not well", wrong);
-    }
+    list("Not well", with_help(health::judge(status).problems()));
     let out = status
         .node
         .steering
@@ -154,6 +152,16 @@ pub(super) fn text(status: &AdminStatus, wide: bool) -> String {
     let reasons = status.decision.reasons.iter().filter(|reason| !reason.halt);
     list("Why", reasons.map(ToString::to_string).collect());
     text
+}
+
+/// Each problem, and below it what to do. Problems in a row with one remedy share its line.
+fn with_help(problems: &[Problem]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for same in problems.chunk_by(|one, next| one.help == next.help) {
+        lines.extend(same.iter().map(|problem| problem.text.clone()));
+        lines.extend(same.first().map(|problem| format!("  {}", problem.help)));
+    }
+    lines
 }
 
 /// The minors for which etcd has a downgrade enabled, each with the nodes whose etcd reports it.

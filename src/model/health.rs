@@ -12,10 +12,10 @@ use super::{AdminStatus, Epoch, EtcdStatus, Fact, MemberId, MemberList, NodeName
 pub enum Health {
     /// All wanted members serve, and nothing is wrong.
     Healthy,
-    /// It serves, but something is wrong; each line names one problem.
-    Degraded(Vec<String>),
-    /// No member serves with a leader; each line names another problem.
-    Down(Vec<String>),
+    /// It serves, but something is wrong.
+    Degraded(Vec<Problem>),
+    /// No member serves with a leader. These are the other problems.
+    Down(Vec<Problem>),
     /// The agent has just started and has not observed the cluster yet.
     Starting,
 }
@@ -34,8 +34,8 @@ impl Health {
         }
     }
 
-    /// What is wrong, one problem per line.
-    pub fn problems(&self) -> &[String] {
+    /// What is wrong.
+    pub fn problems(&self) -> &[Problem] {
         match self {
             Self::Degraded(wrong) | Self::Down(wrong) => wrong,
             Self::Healthy | Self::Starting => &[],
@@ -92,6 +92,11 @@ pub const PROBLEMS: &[(&str, &str)] = &[
 ];
 
 impl Problem {
+    /// True if the agent does nothing more until a person acts: the code is that of a reason.
+    pub fn is_halt(&self) -> bool {
+        PROBLEMS.iter().all(|(code, _)| *code != self.code)
+    }
+
     fn new(code: &str, node: Option<&NodeName>, text: String) -> Self {
         let help = PROBLEMS.iter().find(|(known, _)| *known == code);
         Self {
@@ -111,7 +116,7 @@ pub fn judge(status: &AdminStatus) -> Health {
     if status.starting {
         return Health::Starting;
     }
-    let wrong: Vec<String> = problems(status).into_iter().map(|problem| problem.text).collect();
+    let wrong = problems(status);
     if serving(status).is_empty() {
         Health::Down(wrong)
     } else if wrong.is_empty() {

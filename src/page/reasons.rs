@@ -15,17 +15,24 @@ pub(super) fn section(status: &AdminStatus) -> Markup {
             } @else {
                 p { "Why the agent does what it does, or waits." }
                 ul .reasons {
-                    @for reason in reasons { (item(reason)) }
+                    @for (at, reason) in reasons.iter().enumerate() {
+                        (item(reason, reasons.iter().take(at).all(|before| before.code != reason.code)))
+                    }
                 }
             }
         }
     }
 }
 
-fn item(reason: &Reason) -> Markup {
+/// The ID on the page of the first reason with this code.
+pub(super) fn anchor(code: &str) -> String {
+    format!("reason-{code}")
+}
+
+fn item(reason: &Reason, is_first: bool) -> Markup {
     let rows: Vec<guide::Row<'_>> = guide::rows(reason.code.as_str()).collect();
     html! {
-        li {
+        li id=[is_first.then(|| anchor(reason.code.as_str()))] {
             p { code { (reason.code) } @if reason.halt { " " strong { "halts" } } ": " (parts::words(&reason.text)) }
             // Nothing goes on until a person acts, so a halt shows at once what that is.
             details open[reason.halt] {

@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::parts;
 use super::picture::Picture;
-use crate::model::health::{self, Health};
+use super::{guide, parts, reasons};
+use crate::model::health::{self, Health, Problem};
 use crate::model::{AdminStatus, wording};
 
 /// The judgement of the exit code of `status`, and what the agent is in the middle of.
@@ -102,9 +102,22 @@ pub(super) fn problems(verdict: &Verdict) -> Markup {
             section aria-labelledby="problems" {
                 h2 #problems { "What is wrong" }
                 ul .problems {
-                    @for problem in problems { li { (parts::words(problem)) } }
+                    @for problem in problems {
+                        li { (parts::words(&problem.text)) br; (help(problem)) }
+                    }
                 }
             }
+        }
+    }
+}
+
+/// What to do about a problem. What to do about a halt is below, next to its reason.
+fn help(problem: &Problem) -> Markup {
+    html! {
+        @if problem.is_halt() {
+            a href={ "#" (reasons::anchor(&problem.code)) } { "What to do about " (problem.code) }
+        } @else {
+            "What to do: " (guide::inline(&problem.help)) "."
         }
     }
 }
