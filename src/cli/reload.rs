@@ -38,10 +38,12 @@ pub(super) struct Reloaded {
 
 pub(super) async fn run(paths: &Paths, args: ReloadArgs) -> Outcome {
     let client = Client::new(paths);
+    let deadline = Deadline::after(args.timeout);
     // An error of the agent is reported by the request.
     let before = client.within(BEFORE).get::<ReloadView>("/v1/reload").await;
     let before = before.ok().and_then(|view| view.in_force);
-    let number = match client.post::<_, ReloadView>("/v1/reload", &()).await {
+    let rest = client.within(deadline.left());
+    let number = match rest.post::<_, ReloadView>("/v1/reload", &()).await {
         Err(CallError::Answered { status: 404, .. }) => {
             return Err(Failure::failed(
                 "the agent that runs is of an older version, which cannot be asked to reload: \
@@ -50,11 +52,11 @@ pub(super) async fn run(paths: &Paths, args: ReloadArgs) -> Outcome {
         }
         asked => asked?.asked,
     };
-    let deadline = Deadline::after(args.timeout);
     let mut progress = Progress::new();
     progress.say("the agent reads its configuration");
     loop {
-        match client.get::<ReloadView>("/v1/reload").await {
+        let rest = client.within(deadline.left());
+        match rest.get::<ReloadView>("/v1/reload").await {
             Ok(view) if view.done >= number => return outcome(view, before.as_ref(), args.output),
             // An agent that was restarted meanwhile has read the new configuration.
             Ok(view) if view.asked < number => {

@@ -69,6 +69,12 @@ impl Deadline {
         }
     }
 
+    /// The time that is left, for one more call: never less than a second.
+    pub(super) fn left(&self) -> Duration {
+        let left = self.until.saturating_duration_since(Instant::now());
+        left.max(Duration::from_secs(1))
+    }
+
     /// Sleeps until the next poll, or fails when the deadline has passed.
     pub(super) async fn next(&self, what: &str, progress: &Progress) -> Result<(), Failure> {
         if Instant::now() >= self.until {
