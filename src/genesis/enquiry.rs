@@ -77,7 +77,9 @@ pub fn absorb(
     vouched: bool,
 ) -> Result<(), Conflict> {
     for (elector, incarnation) in replies.iter().flat_map(|reply| &reply.incarnations) {
-        if *elector != electorate.me && electorate.names.contains(elector) {
+        // No later one could take the place of a time that no clock has (rule 10).
+        let is_from_a_clock = incarnation.after(incarnation).is_some();
+        if *elector != electorate.me && electorate.names.contains(elector) && is_from_a_clock {
             // A refusal only means that this incarnation is older than the one known here.
             let _ = note_incarnation(record, elector, incarnation);
         }

@@ -90,7 +90,14 @@ impl Round {
                     return;
                 }
                 self.promised.insert(from.clone(), incarnation);
+                // An elector accepts no other value, so one that reports it lies (rule 10).
+                let may_be = |value: &Genesis| {
+                    value.epoch == self.candidate.epoch
+                        && value.cluster == self.candidate.cluster
+                        && value.defect().is_none()
+                };
                 if let Some((ballot, value)) = accepted.map(|accepted| *accepted)
+                    && may_be(&value)
                     && self.highest.as_ref().is_none_or(|(b, _)| ballot > *b)
                 {
                     self.highest = Some((ballot, value));

@@ -118,6 +118,12 @@ impl Genesis {
         if self.epoch == Epoch::default() {
             return Some("epoch 0 cannot be opened".to_owned());
         }
+        if self.epoch > Epoch(1) && !matches!(self.origin, Origin::Backup(_)) {
+            return Some(format!(
+                "epoch {} begins {}, and each epoch after the first begins with a backup",
+                self.epoch, self.origin
+            ));
+        }
         if self.members.is_empty() || self.members.values().any(Vec::is_empty) {
             return Some("it has no initial members, or one without a peer URL".to_owned());
         }

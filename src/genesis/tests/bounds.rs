@@ -117,6 +117,7 @@ fn h_no_peer_fills_an_electors_memory() {
             cluster_id: cluster_id_of(&members, &token),
             token,
             members,
+            origin: Origin::Backup(BackupId::new("2026-01-01T00:00:00Z-000001").unwrap()),
             ..first.clone()
         }
     };

@@ -130,3 +130,68 @@ fn a_value_that_is_repeated_has_the_time_of_the_round_that_opens_it() {
     assert!(value.same_value(&before), "{value:?}");
     assert_eq!(value.created, now);
 }
+
+/// One elector lies about the value that it has accepted.
+#[test]
+fn rule_10_a_round_takes_up_no_value_that_no_elector_accepts() {
+    let restored = |epoch: u64, random: &str| {
+        let cluster = ClusterName::new("c").unwrap();
+        let token = format!("c-{epoch}-{random}");
+        let members: BTreeMap<NodeName, Vec<String>> = [(name(0), vec!["http://n1:2380".to_owned()])].into();
+        Genesis {
+            epoch: Epoch(epoch),
+            cluster,
+            cluster_id: cluster_id_of(&members, &token),
+            token,
+            members,
+            origin: Origin::Backup(BackupId::new("2026-01-01T00:00:00Z-000001").unwrap()),
+            electorate: (0..3).map(|i| (name(i), incarnation(i + 1))).collect(),
+            created: UnixMs(0),
+            former: Vec::new(),
+            etcd: None,
+        }
+    };
+    let candidate = restored(2, "mine");
+    let theirs = restored(2, "theirs");
+    let table = [
+        ("accepted before", theirs.clone(), true),
+        (
+            "empty",
+            Genesis {
+                origin: Origin::Empty,
+                ..theirs.clone()
+            },
+            false,
+        ),
+        ("another epoch", restored(3, "theirs"), false),
+        (
+            "another cluster",
+            Genesis {
+                cluster: ClusterName::new("d").unwrap(),
+                token: "d-2-theirs".to_owned(),
+                cluster_id: cluster_id_of(&theirs.members, "d-2-theirs"),
+                ..theirs.clone()
+            },
+            false,
+        ),
+        (
+            "another cluster ID",
+            Genesis {
+                cluster_id: candidate.cluster_id,
+                ..theirs.clone()
+            },
+            false,
+        ),
+    ];
+    let ballot = |round| Ballot { round, node: name(1) };
+    for (what, value, taken) in table {
+        let mut round = Round::new(ballot(9), "d".into(), candidate.clone(), None);
+        let promise = PrepareReply::Promise {
+            incarnation: incarnation(1),
+            accepted: Some(Box::new((ballot(4), value.clone()))),
+        };
+        round.on_prepare_reply(&name(0), promise);
+        let expected = if taken { &value } else { &candidate };
+        assert!(round.value().same_value(expected), "{what}: {:?}", round.value());
+    }
+}

@@ -272,3 +272,26 @@ fn a_memory_that_orders_before_its_former_one_keeps_nobody_from_choosing() {
     let reply = on_accept(&mut world.electors[1], &world.electorate[1], &round.accept());
     assert!(matches!(reply, AcceptReply::Accepted { .. }), "{reply:?}");
 }
+
+/// One elector lies about the memory of another one.
+#[test]
+fn f02_no_reply_names_a_memory_of_a_time_that_no_clock_has() {
+    let mut world = World::new(3);
+    let electorate = world.electorate[0].clone();
+    for (memory, believed) in [
+        (incarnation(9), true),
+        (Incarnation::new("f".repeat(32)).unwrap(), false),
+    ] {
+        let message = Enquire {
+            from: name(0),
+            incarnation: world.electors[0].incarnation.clone(),
+            electorate_digest: "d".into(),
+        };
+        let liar = world.electorate[1].clone();
+        let mut reply = on_enquire(&mut world.electors[1], &liar, &message).unwrap();
+        reply.incarnations.insert(name(2), memory.clone());
+        let asker = &mut world.electors[0];
+        absorb(asker, &electorate, &[reply], &BTreeSet::new(), false).unwrap();
+        assert_eq!(asker.incarnations.get(&name(2)) == Some(&memory), believed);
+    }
+}

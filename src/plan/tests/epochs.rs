@@ -103,7 +103,8 @@ fn a_restore_names_all_that_it_replaces() {
 
 #[test]
 fn an_epoch_replaces_what_a_node_followed_also_where_its_proposer_did_not_know_of_it() {
-    let of = |epoch| genesis(&spec(0, 3, 3), 3, epoch, Origin::Empty);
+    let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
+    let of = |epoch| genesis(&spec(0, 3, 3), 3, epoch, Origin::Backup(backup.clone()));
     let (two, mut three, mut later) = (of(2), of(3), of(190));
     three.former = two.lineage();
     later.former = two.lineage();

@@ -213,7 +213,8 @@ fn f02_an_etcd_of_a_replaced_epoch_is_stopped_before_the_electors_are_asked_abou
 #[test]
 fn f02_a_genesis_of_one_peer_or_of_the_store_is_not_learned_unasked() {
     let mut obs = healthy(0);
-    let forged = genesis(&obs.spec, 3, 2, Origin::Empty);
+    let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
+    let forged = genesis(&obs.spec, 3, 2, Origin::Backup(backup));
     peer(&mut obs, 2).genesis = Some(forged.clone());
     assert_eq!(action(&obs), Some("confirm"));
 

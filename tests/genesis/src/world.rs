@@ -18,8 +18,8 @@ use etcd_agent::genesis::{
     Electorate, Outcome, Round, absorb, new_record, on_accept, on_enquire, on_learn, on_prepare,
 };
 use etcd_agent::model::{
-    Ballot, ClusterName, ElectorRecord, Enquire, EnquireReply, Epoch, Genesis, NodeName, Origin, UnixMs,
-    cluster_id_of,
+    BackupId, Ballot, ClusterName, ElectorRecord, Enquire, EnquireReply, Epoch, Genesis, NodeName, Origin,
+    UnixMs, cluster_id_of,
 };
 
 use crate::book::Book;
@@ -305,7 +305,10 @@ pub(crate) fn candidate(
         cluster_id: cluster_id_of(&members, &token),
         token,
         members,
-        origin: Origin::Empty,
+        origin: match epoch {
+            Epoch(1) => Origin::Empty,
+            _ => Origin::Backup(BackupId::new("2026-01-01T00:00:00Z-000001").unwrap()),
+        },
         electorate,
         created: UnixMs(0),
         former: Vec::new(),

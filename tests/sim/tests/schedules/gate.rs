@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use etcd_agent::agent::Agent;
 use etcd_agent::genesis::new_record;
 use etcd_agent::model::{
-    Accept, AcceptReply, Assignment, Ballot, ClusterId, Epoch, FirstStart, GateState, Generation, Genesis,
-    Incarnation, InitialState, MemberId, Origin, RaftTerm, Role, Spec, UnixMs, cluster_id_of,
+    Accept, AcceptReply, Assignment, BackupId, Ballot, ClusterId, Epoch, FirstStart, GateState, Generation,
+    Genesis, Incarnation, InitialState, MemberId, Origin, RaftTerm, Role, Spec, UnixMs, cluster_id_of,
 };
 use etcd_agent::plan::start::{Answer, Known, Log, Step, decide};
 use etcd_agent::ports::AgentHandle;
@@ -132,7 +132,7 @@ async fn rule_1_an_elector_tells_the_gate_what_it_has_accepted() {
                 cluster_id: cluster_id_of(&members, &token),
                 token,
                 members,
-                origin: Origin::Empty,
+                origin: Origin::Backup(BackupId::new("2026-01-01T00:00:00Z-000001").unwrap()),
                 electorate: names.iter().map(|node| (node.clone(), mine.clone())).collect(),
                 created: UnixMs(1),
                 former: Vec::new(),
