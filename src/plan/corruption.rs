@@ -12,7 +12,7 @@ use super::removal::{may_lose, may_remove_voters, remove};
 use super::safety::healthy_members;
 use crate::model::{Action, Backoff, HashCheck, MemberId, MemberList, NodeName, ReasonCode, Removal};
 
-/// The pauses after a comparison that failed.
+/// The pauses after a comparison that failed, or that lacks the hash of a voter.
 const RETRY: Backoff = Backoff::new(Duration::from_mins(1), Duration::from_hours(1));
 /// A difference that another node reports is confirmed at most this often.
 const CONFIRM: Duration = Duration::from_mins(10);
@@ -43,7 +43,8 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
     if !list.voter_ids().is_subset(&healthy_members(cx, list)) {
         return None;
     }
-    let (job, pause) = (&cx.obs.hash_check, RETRY.after(cx.obs.hash_check.failures));
+    let job = &cx.obs.hash_check;
+    let pause = RETRY.jittered(job.failures, cx.obs.seed);
     let failed = "the members' data could not be compared";
     if cx.rests(job, pause, ReasonCode::HashCheckFailed, failed) {
         return None;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::model::{
-    AlarmKind, EtcdStatus, EtcdVersion, Fingerprint, MemberId, MemberList, NodeName, Past, Revision,
+    AlarmKind, EtcdStatus, EtcdVersion, Fingerprint, KvHash, MemberId, MemberList, NodeName, Past, Revision,
     TlsFiles, V2Key,
 };
 
@@ -127,6 +127,15 @@ pub trait Etcd: Send + Sync {
     /// returns that as an error.
     async fn fingerprint(&self, _revision: Revision, _hash: bool) -> PortResult<Fingerprint> {
         Err(PortError::Permanent("this etcd cannot count keys".to_owned()))
+    }
+    /// The hash of the data at this revision (`HashKV`, which reads the whole database). By default it is the one of
+    /// [`Self::fingerprint`].
+    ///
+    /// # Errors
+    /// Why etcd does not report it.
+    async fn hash_data(&self, revision: Revision) -> PortResult<KvHash> {
+        let hash = self.fingerprint(revision, true).await?.hash;
+        hash.ok_or_else(|| PortError::Permanent("etcd reports no hash".to_owned()))
     }
     /// The keys of the v2 API with everything that was acknowledged before the call, those below the `hidden` names
     /// included; `None` if this member does not serve that API, which is the default.

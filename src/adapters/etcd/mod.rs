@@ -309,8 +309,7 @@ impl Etcd for LocalEtcd {
     }
 
     async fn fingerprint(&self, revision: Revision, hash: bool) -> PortResult<Fingerprint> {
-        let at = i64::try_from(revision.0)
-            .map_err(|_| PortError::Permanent(format!("{revision} is not a valid etcd revision")))?;
+        let at = number(revision)?;
         let keys = self
             .call("count the keys", Kind::Read, FINGERPRINT, |client| async move {
                 // Serializable, from this member alone: a count does not need to involve the leader.
@@ -324,16 +323,7 @@ impl Etcd for LocalEtcd {
             .await
             .map(|answer| u64::try_from(answer.count()).unwrap_or(0));
         let hash = if hash {
-            self.call("hash the keys", Kind::Read, FINGERPRINT, |client| async move {
-                client.maintenance_client().hash_kv(at).await
-            })
-            .await
-            .map(|answer| {
-                Some(KvHash {
-                    hash: answer.hash(),
-                    compact_revision: Revision(u64::try_from(answer.compact_version()).unwrap_or(0)),
-                })
-            })
+            self.hash_data(revision).await.map(Some)
         } else {
             Ok(None)
         };
@@ -345,6 +335,19 @@ impl Etcd for LocalEtcd {
                 hash: hash.ok().flatten(),
             }),
         }
+    }
+
+    async fn hash_data(&self, revision: Revision) -> PortResult<KvHash> {
+        let at = number(revision)?;
+        let answer = self
+            .call("hash the keys", Kind::Read, FINGERPRINT, |client| async move {
+                client.maintenance_client().hash_kv(at).await
+            })
+            .await?;
+        Ok(KvHash {
+            hash: answer.hash(),
+            compact_revision: Revision(u64::try_from(answer.compact_version()).unwrap_or(0)),
+        })
     }
 
     async fn watch(&self, from: Revision) -> PortResult<WatchStream> {
@@ -446,4 +449,10 @@ impl Etcd for LocalEtcd {
     async fn create(&self, key: &V2Key) -> PortResult<()> {
         self.put_new(key).await
     }
+}
+
+/// A revision as etcd's requests have it.
+fn number(revision: Revision) -> PortResult<i64> {
+    i64::try_from(revision.0)
+        .map_err(|_| PortError::Permanent(format!("{revision} is not a valid etcd revision")))
 }

@@ -48,6 +48,10 @@ async fn an_etcd_that_is_down_is_retryable_for_changes_too() {
     );
     let error = etcd.snapshot().await.err().unwrap();
     assert!(error.to_string().contains("connection refused"), "{error}");
+    // The cause is that of the hash, and not of another request.
+    let error = etcd.hash_data(Revision(1)).await.unwrap_err();
+    assert!(error.to_string().contains("hash the keys"), "{error}");
+    assert!(error.to_string().contains("connection refused"), "{error}");
 }
 
 #[tokio::test]

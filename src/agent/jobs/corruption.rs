@@ -19,20 +19,51 @@ const POLL: Duration = Duration::from_millis(100);
 const COMPARE_AGAIN: Duration = Duration::from_secs(1);
 /// How often the data is compared at most until no compaction comes between the answers.
 const TRIES: usize = 3;
+/// How many characters of an error are reported for one member.
+const LONGEST: usize = 200;
+
+/// A comparison of the voters' data.
+struct Comparison {
+    check: HashCheck,
+    /// The voters whose data was not hashed, each with the reason.
+    missed: Vec<String>,
+}
+
+impl Comparison {
+    /// What it shows. With the hashes of some voters it can show that they differ, but not that all are the same.
+    ///
+    /// # Errors
+    /// Retryable, and names the voters whose hash it lacks.
+    fn outcome(self) -> PortResult<HashCheck> {
+        if self.missed.is_empty() || !self.check.found.is_none() {
+            return Ok(self.check);
+        }
+        Err(PortError::Retryable(format!(
+            "no hash of {}",
+            self.missed.join(", ")
+        )))
+    }
+}
+
+/// A voter without a hash, and why.
+fn missed(voter: &str, why: &PortError) -> String {
+    let why: String = why.to_string().chars().take(LONGEST).collect();
+    format!("{voter} ({why})")
+}
 
 /// Starts to compare the data of the voters in this list. A difference counts only if a second comparison at a later
-/// revision finds it too.
+/// revision finds it too. If none is found, the comparison is finished only with the hashes of all voters.
 pub(crate) fn check_hashes(agent: &Agent, list: MemberList) {
     let worker = agent.clone();
     let work = async move {
         let first = compare(&worker, &list).await?;
-        if first.found.is_none() {
-            return Ok(first);
+        if first.check.found.is_none() {
+            return first.outcome();
         }
         tokio::time::sleep(COMPARE_AGAIN).await;
         let mut second = compare(&worker, &list).await?;
-        second.found = first.found.and(&second.found);
-        Ok(second)
+        second.check.found = first.check.found.and(&second.check.found);
+        second.outcome()
     };
     spawn(
         agent,
@@ -62,16 +93,20 @@ fn ended(agent: &Agent, check: HashCheck) {
         .with(|inner| inner.jobs.last_hash_check = Some(check));
 }
 
-async fn compare(agent: &Agent, list: &MemberList) -> PortResult<HashCheck> {
+async fn compare(agent: &Agent, list: &MemberList) -> PortResult<Comparison> {
     let mut tries = 1;
     loop {
         let revision = agent.ports.etcd.status().await?.revision;
         let mut hashes = BTreeMap::new();
+        let mut without = Vec::new();
         for voter in list.voters() {
             match hash(agent, voter, revision).await {
                 Ok(hash) => drop(hashes.insert(voter.id, hash)),
                 Err(error) => {
                     tracing::info!("the data of member {} could not be hashed: {error}", voter.id);
+                    let node = agent.spec.node_of(voter).map(ToString::to_string);
+                    let name = node.unwrap_or_else(|| format!("member {}", voter.id));
+                    without.push(missed(&name, &error));
                 }
             }
         }
@@ -81,12 +116,16 @@ async fn compare(agent: &Agent, list: &MemberList) -> PortResult<HashCheck> {
             tries += 1;
             continue;
         }
-        return Ok(HashCheck {
+        let check = HashCheck {
             cluster_id: list.cluster_id,
             revision,
             at: agent.ports.clock.now(),
             compared: hashes.len(),
             found: plan::compare_hashes(&list.voter_ids(), &hashes),
+        };
+        return Ok(Comparison {
+            check,
+            missed: without,
         });
     }
 }
@@ -115,8 +154,7 @@ async fn hash(agent: &Agent, member: &Member, revision: Revision) -> PortResult<
     };
     let version = EtcdVersion::reported(&status.version)
         .ok_or_else(|| PortError::Permanent(format!("its version {} is not understood", status.version)))?;
-    let hash = etcd.fingerprint(revision, true).await?.hash;
-    let hash = hash.ok_or_else(|| PortError::Permanent("etcd did not tell its hash".to_owned()))?;
+    let hash = etcd.hash_data(revision).await?;
     Ok(MemberHash { hash, version })
 }
 
@@ -127,4 +165,63 @@ pub(crate) fn etcd_of(agent: &Agent, member: &Member) -> Option<Arc<dyn Etcd>> {
         return Some(agent.ports.etcd.clone());
     }
     agent.ports.etcd.of(node)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::model::{ClusterId, Differences, MemberId, UnixMs};
+
+    /// A comparison of three voters.
+    fn comparison(missed: &[&str], found: Differences) -> Comparison {
+        let check = HashCheck {
+            cluster_id: ClusterId(1),
+            revision: Revision(5),
+            at: UnixMs(1),
+            compared: 3 - missed.len(),
+            found,
+        };
+        let refused = PortError::Permanent("etcd says: permission denied".to_owned());
+        Comparison {
+            check,
+            missed: missed
+                .iter()
+                .map(|voter| super::missed(voter, &refused))
+                .collect(),
+        }
+    }
+
+    /// With nobody's hash it would find no difference either.
+    #[test]
+    fn voters_are_the_same_only_if_all_were_hashed() {
+        let none = Differences::default;
+        assert!(comparison(&[], none()).outcome().is_ok());
+        for missed in [["n3"].as_slice(), &["n1", "n2", "n3"]] {
+            let error = comparison(missed, none()).outcome().unwrap_err();
+            assert!(matches!(error, PortError::Retryable(_)), "{error:?}");
+            let text = error.to_string();
+            for voter in missed {
+                let expected = format!("{voter} (etcd says: permission denied)");
+                assert!(text.contains(&expected), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn voters_that_differ_are_reported_although_another_one_was_not_hashed() {
+        let two = [MemberId(1), MemberId(2)];
+        let found = Differences {
+            unclear: two.into_iter().collect(),
+            ..Differences::default()
+        };
+        let check = comparison(&["n3"], found.clone()).outcome().unwrap();
+        assert_eq!((check.compared, check.found), (2, found));
+    }
+
+    #[test]
+    fn a_long_error_of_one_member_is_cut() {
+        let text = missed("n1", &PortError::Retryable("x".repeat(10_000)));
+        assert_eq!(text.len(), "n1 ()".len() + LONGEST);
+    }
 }

@@ -50,8 +50,18 @@ fn the_members_data_is_compared_once_in_each_interval() {
     assert_eq!(action(&obs), None, "it runs");
     obs = due.clone();
     obs.hash_check = failed_once(obs.steady);
+    obs.hash_check.error = Some("no hash of n2 (permission denied)".to_owned());
     assert_eq!(action(&obs), None);
     assert!(has(&obs, "hash-check-failed"));
+    let reasons = decide(&obs).reasons;
+    assert!(
+        reasons
+            .iter()
+            .any(|reason| reason.text.ends_with("no hash of n2 (permission denied)")),
+        "{reasons:?}"
+    );
+    obs.hash_check.failed_at = Some(SteadyMs(obs.steady.0 - 60_000));
+    assert_eq!(action(&obs), Some("check-hashes"), "again after a minute");
     obs = due.clone();
     take_down(peer(&mut obs, 2), ActiveState::Active);
     assert_eq!(action(&obs), None, "a voter cannot be asked");

@@ -1,7 +1,7 @@
 //! A member whose data differs from the others': it is reported, and rebuilt where the configuration says so.
 
 use crate::common::{
-    SOON, agent, archived, assert_value, deb, follower, get, kill_etcd, member_ids, others, put,
+    SOON, agent, answered, archived, assert_value, deb, follower, get, kill_etcd, member_ids, others, put,
     wait_coordinator_says, wait_reason,
 };
 use etcd_agent_lab::{Host, Lab, wait_for};
@@ -75,5 +75,26 @@ fn a_member_whose_data_differs_is_reported_and_rebuilt_from_the_others() {
     );
     assert_eq!((cluster, after), before, "the others are the same members");
     assert_eq!(archived(victim).len(), kept + 1, "its data is in the archive");
+    what_was_not_compared_does_not_count_as_the_same(&lab);
     lab.passed();
+}
+
+/// With authentication on, etcd hashes its data only for users with the role `root`.
+fn what_was_not_compared_does_not_count_as_the_same(lab: &Lab) {
+    crate::auth::turn_on(lab);
+    for host in lab.hosts() {
+        let args = ["user", "revoke-role", host.name(), "root"];
+        let said = answered("revoke-role", || lab.etcdctl(&[lab.host(1)?], &args));
+        // A second try may find that the first one has done it.
+        let done = said.success() || said.stderr.contains("role is not granted");
+        assert!(done, "{}", said.stderr);
+    }
+    let said = wait_coordinator_says(lab, "hash-check-failed");
+    for host in lab.hosts() {
+        let refused = format!("{} (hash the keys at etcd", host.name());
+        assert!(
+            said.contains(&refused) && said.contains("permission denied"),
+            "{said}"
+        );
+    }
 }
