@@ -1,6 +1,7 @@
 //! Versions of etcd: which are supported, and which steps between them are allowed.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -48,6 +49,11 @@ impl EtcdVersion {
                 next.0, next.1
             ));
         }
+        if to != self
+            && let Some(why) = to.target_objection()
+        {
+            return Some(why);
+        }
         let stores_promotions = self.patch >= STORES_PROMOTIONS.2;
         if self.series() == (3, 5) && to.series() == (3, 6) && !stores_promotions {
             return Some(format!(
@@ -83,6 +89,11 @@ impl EtcdVersion {
                  older etcd"
             ));
         }
+        if to != self
+            && let Some(why) = to.target_objection()
+        {
+            return Some(why);
+        }
         if to.series() == (3, 5) && to.patch < STORES_PROMOTIONS.2 && !forgets_promotions(&self.to_string()) {
             return Some(format!(
                 "{to} does not store that a learner was promoted: take 3.5.26 or a later 3.5 \
@@ -90,6 +101,24 @@ impl EtcdVersion {
             ));
         }
         None
+    }
+}
+
+/// The versions whose members may differ once etcd was killed under load: it could store that a change was applied
+/// before it was. <https://github.com/etcd-io/etcd/blob/main/Documentation/postmortems/v3.5-data-inconsistency.md>.
+const LOSES_CHANGES: RangeInclusive<(u64, u64, u64)> = (3, 5, 0)..=(3, 5, 2);
+
+impl EtcdVersion {
+    /// Why no cluster must be brought to this version; `None` if it may be. An etcd that runs it already may go on.
+    pub fn target_objection(self) -> Option<String> {
+        let bad = LOSES_CHANGES.contains(&(self.major, self.minor, self.patch));
+        bad.then(|| {
+            format!(
+                "a member with etcd {self} can lose changes when it is killed under load, and then differs from the \
+                 others: take 3.5.26 or a later 3.5 \
+                 (https://github.com/etcd-io/etcd/blob/main/Documentation/postmortems/v3.5-data-inconsistency.md)"
+            )
+        })
     }
 }
 
@@ -252,6 +281,12 @@ mod tests {
             ("3.7.0", "3.7.3", None),
             ("3.4.23", "3.5.16", None),
             ("3.5.16", "3.6.16", Some("3.5.26")),
+            ("3.4.23", "3.5.0", Some("lose changes")),
+            ("3.5.0", "3.5.1", Some("take 3.5.26 or a later 3.5")),
+            ("3.5.1", "3.5.2", Some("v3.5-data-inconsistency.md")),
+            ("3.5.1", "3.5.1", None),
+            ("3.4.23", "3.5.3", None),
+            ("3.5.2", "3.5.26", None),
             ("3.5.35", "3.7.3", Some("one minor at a time")),
             ("3.6.16", "4.0.0", Some("one minor at a time")),
             ("3.6.16", "3.6.1", Some("a downgrade is not an upgrade")),
@@ -273,6 +308,9 @@ mod tests {
             ("3.5.35", "3.4.30", Some("restore a backup")),
             ("3.6.16", "3.5.16", Some("take 3.5.26")),
             ("3.5.35", "3.5.16", Some("take 3.5.26")),
+            ("3.6.16", "3.5.2", Some("lose changes")),
+            ("3.5.16", "3.5.2", Some("lose changes")),
+            ("3.5.2", "3.5.2", None),
         ];
         check(&table, EtcdVersion::downgrade_objection);
     }

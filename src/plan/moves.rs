@@ -30,6 +30,9 @@ pub fn move_objection(observation: &Observation, to: EtcdVersion) -> Option<Stri
             OLDEST.0, OLDEST.1, OLDEST.0
         ));
     }
+    if let Some(why) = to.target_objection() {
+        return Some(why);
+    }
     if cx.spec.backup_interval.is_none() {
         return Some("no store is configured, and a move goes through a backup: set store.url".to_owned());
     }

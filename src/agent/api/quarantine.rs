@@ -49,11 +49,7 @@ async fn begin(
     if let Some((node, running)) = unsafe_with_users(&seen)
         && agent.ports.etcd.auth_enabled().await?
     {
-        return Err(refused(format_args!(
-            "authentication is on, and etcd {running} on {node} would let anybody administer users in quarantine: \
-             upgrade it to {}.{} first",
-            CHECKS_USERS_IN_QUARANTINE.0, CHECKS_USERS_IN_QUARANTINE.1
-        )));
+        return Err(refused(unsafe_move(&node, &running)));
     }
     let has_v2 = v2_keys::may_be_there(&seen);
     let keys = if has_v2 {
@@ -113,6 +109,17 @@ fn unsafe_with_users(seen: &Observation) -> Option<(NodeName, String)> {
         let checks = EtcdVersion::reported(version).is_some_and(|v| v.series() >= CHECKS_USERS_IN_QUARANTINE);
         (!checks).then(|| (status.node.clone(), version.clone()))
     })
+}
+
+/// Why a cluster with this etcd is not moved while authentication is on. With keys of the v2 API an upgrade to 3.6 is
+/// refused, too.
+fn unsafe_move(node: &NodeName, running: &str) -> String {
+    format!(
+        "authentication is on, and etcd {running} on {node} would let anybody administer users in quarantine: \
+         `etcdctl auth disable`, move, `etcdctl auth enable` (users and roles are kept, and nobody is checked \
+         meanwhile); or, without keys of etcd's v2 API, upgrade to {}.{} first",
+        CHECKS_USERS_IN_QUARANTINE.0, CHECKS_USERS_IN_QUARANTINE.1
+    )
 }
 
 async fn end(agent: &Agent, force: bool) -> PortResult<QuarantineView> {
@@ -250,4 +257,27 @@ async fn compare_one(
         )));
     }
     Ok(hashes.is_some())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::model::without_v2;
+
+    /// With keys of the v2 API an upgrade to 3.6 says to move.
+    #[test]
+    fn a_move_that_users_forbid_and_an_upgrade_that_keys_of_v2_forbid_have_a_way_out() {
+        let why = unsafe_move(&NodeName::new("n1").unwrap(), "3.5.35");
+        assert!(
+            why.contains("`etcdctl auth disable`, move, `etcdctl auth enable`")
+                && why.contains("without keys of etcd's v2 API, upgrade to 3.6 first"),
+            "{why}"
+        );
+        let upgrade = without_v2("3.6.16".parse().unwrap(), "etcd's v2 API holds 1 key");
+        assert!(
+            upgrade.contains("`etcd-agent move --to 3.6.16 --include-v2`"),
+            "{upgrade}"
+        );
+    }
 }

@@ -100,7 +100,7 @@ fn the_marker_of_the_quarantine_is_what_etcd_shows() {
 fn a_move_that_cannot_succeed_is_refused_before_anything_changes() {
     type Case = (&'static str, &'static str, fn(&mut Observation), &'static str);
     let target = "3.4.23";
-    let table: [Case; 12] = [
+    let table: [Case; 13] = [
         (
             "NOSPACE, with which etcd 3.5 lifts the quarantine",
             target,
@@ -137,7 +137,13 @@ fn a_move_that_cannot_succeed_is_refused_before_anything_changes() {
             |obs| _ = obs.peers.insert(name(2), Fact::Unreachable("no answer".into())),
             "n3 does not answer",
         ),
-        ("nobody has it", "3.5.1", |_| {}, "n1 has no etcd 3.5.1"),
+        ("nobody has it", "3.5.16", |_| {}, "n1 has no etcd 3.5.16"),
+        (
+            "a version whose members may differ after a crash",
+            "3.5.2",
+            |_| {},
+            "take 3.5.26 or a later 3.5",
+        ),
         (
             "one lacks it",
             target,
