@@ -41,30 +41,51 @@ pub fn etcd_versions(dir: &Path) -> io::Result<BTreeMap<EtcdVersion, PathBuf>> {
 }
 
 /// The version in the name of a directory: 3.6.16 for `etcd-v3.6.16` and for `etcd-v3.6.16-linux-amd64`, as
-/// etcd's releases name it. `None` for any other name, also for that of a pre-release.
+/// etcd's releases name it. `None` for any other name, also for that of a pre-release or of a release for another
+/// architecture.
 fn version_of(name: &str) -> Option<EtcdVersion> {
     let rest = name.strip_prefix("etcd-v")?;
-    let version = rest.split_once("-linux-").map_or(rest, |(version, _)| version);
+    let version = match rest.split_once("-linux-") {
+        Some((version, runs_on)) => Some(version).filter(|_| runs_on == architecture())?,
+        None => rest,
+    };
     version.parse().ok()
 }
 
-/// Where packages and administrators install etcd.
-const PLACES: [&str; 2] = ["/usr/bin/etcd", "/usr/local/bin/etcd"];
+/// This host's architecture, as the names of etcd's releases have it.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "powerpc64" => "ppc64le",
+        other => other,
+    }
+}
+
+/// Where packages and administrators install etcd's programs. SUSE has etcd in `/usr/sbin`, and its tools in
+/// `/usr/bin`.
+pub const PROGRAM_DIRS: [&str; 3] = ["/usr/bin", "/usr/sbin", "/usr/local/bin"];
 
 /// The path of the etcd that `etcd.service` starts while no version is selected, and a text that
 /// distinguishes this file from one that replaces it (dpkg and rpm rename a new file to its place). `binary`
 /// is `etcd.binary`.
 pub fn base_etcd(binary: Option<&Path>) -> Option<(PathBuf, String)> {
-    let mut places = PLACES.map(PathBuf::from).into_iter();
     let path = match binary {
         Some(binary) => binary.to_owned(),
-        None => places.find(|path| path.is_file())?,
+        None => installed_below(Path::new("/"))?,
     };
     let meta = fs::metadata(&path).ok()?;
     let (dev, inode, size) = (meta.dev(), meta.ino(), meta.size());
     let (seconds, nanoseconds) = (meta.mtime(), meta.mtime_nsec());
     let file = format!("{} {dev} {inode} {size} {seconds}.{nanoseconds}", path.display());
     Some((path, file))
+}
+
+/// The first etcd in [`PROGRAM_DIRS`], with another root directory.
+fn installed_below(root: &Path) -> Option<PathBuf> {
+    let dirs = PROGRAM_DIRS.map(|dir| root.join(dir.trim_start_matches('/')));
+    let mut places = dirs.into_iter().map(|dir| dir.join("etcd"));
+    places.find(|path| path.is_file())
 }
 
 /// False if the words of `ExecStart=`, also of `bash -c`, name an etcd that is neither this one nor below the
@@ -74,22 +95,32 @@ pub fn is_started(base: &Path, exec_start: &[String], versions_dir: &Path) -> bo
     let named = words.find(|word| word.starts_with('/') && word.ends_with("/etcd"));
     named
         .map(Path::new)
-        .is_none_or(|named| named == base || named.starts_with(versions_dir))
+        .is_none_or(|named| named == base || named.starts_with(versions_dir) || are_one_file(named, base))
+}
+
+/// True if both paths lead to the same file, for example where `/usr/sbin` is a link to `/usr/bin`.
+fn are_one_file(one: &Path, other: &Path) -> bool {
+    let real = (fs::canonicalize(one), fs::canonicalize(other));
+    matches!(real, (Ok(one), Ok(other)) if one == other)
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     #[test]
     fn directories_with_an_etcd_are_found_by_the_version_in_their_name() {
         let dir = tempfile::tempdir().unwrap();
+        let own = format!("etcd-v3.6.16-linux-{}", architecture());
+        let rc = format!("etcd-v3.7.0-rc.0-linux-{}", architecture());
         for name in [
             "etcd-v3.5.35",
-            "etcd-v3.6.16-linux-amd64",
-            "etcd-v3.6.16-linux-arm64",
-            "etcd-v3.7.0-rc.0-linux-amd64",
+            own.as_str(),
+            "etcd-v3.6.14-linux-s390",
+            rc.as_str(),
             "etcd-3.6.15",
             "etcd-v3.6",
             "etcd-vlatest",
@@ -100,8 +131,8 @@ mod tests {
         fs::create_dir(dir.path().join("etcd-v3.6.1")).unwrap();
         let found = etcd_versions(dir.path()).unwrap();
         let expected = [
-            ("3.5.35", "etcd-v3.5.35/etcd"),
-            ("3.6.16", "etcd-v3.6.16-linux-amd64/etcd"),
+            ("3.5.35", "etcd-v3.5.35/etcd".to_owned()),
+            ("3.6.16", format!("{own}/etcd")),
         ];
         let expected = expected.map(|(version, etcd)| (version.parse().unwrap(), dir.path().join(etcd)));
         assert_eq!(found, BTreeMap::from(expected));
@@ -128,6 +159,53 @@ mod tests {
         assert!(starts(&["/opt/etcd-v3.6.16/etcd"]), "a selected version");
         assert!(!starts(&["/srv/bin/etcd"]));
         assert!(!starts(&["/bin/bash", "-c", "exec /srv/bin/etcd"]));
+        let suse = [
+            "/bin/bash",
+            "-c",
+            "GOMAXPROCS=$(nproc) /usr/sbin/etcd $ETCD_OPTIONS",
+        ];
+        let suse = suse.map(str::to_owned);
+        assert!(is_started(Path::new("/usr/sbin/etcd"), &suse, dir));
+    }
+
+    #[test]
+    fn the_etcd_of_each_distribution_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(installed_below(root.path()), None);
+        for dir in ["usr/local/bin", "usr/sbin", "usr/bin"] {
+            let dir = root.path().join(dir);
+            fs::create_dir_all(&dir).unwrap();
+            assert_ne!(
+                installed_below(root.path()),
+                Some(dir.join("etcd")),
+                "no etcd yet"
+            );
+            fs::write(dir.join("etcd"), "").unwrap();
+            assert_eq!(installed_below(root.path()), Some(dir.join("etcd")));
+        }
+    }
+
+    /// A host whose `/usr/sbin` is a link to `/usr/bin`, and whose unit names the former.
+    #[test]
+    fn a_link_to_the_etcd_is_that_etcd() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |path: &str| root.path().join(path);
+        for dir in ["usr/bin", "usr/local/bin"] {
+            fs::create_dir_all(at(dir)).unwrap();
+            fs::write(at(dir).join("etcd"), "").unwrap();
+        }
+        symlink("bin", at("usr/sbin")).unwrap();
+        symlink("../usr/bin/etcd", at("usr/etcd")).unwrap();
+        let base = installed_below(root.path()).unwrap();
+        assert_eq!(base, at("usr/bin/etcd"));
+        let starts = |path: &str| {
+            let words = [format!("exec {} $ETCD_OPTIONS", at(path).display())];
+            is_started(&base, &words, &at("opt"))
+        };
+        assert!(starts("usr/sbin/etcd"));
+        assert!(starts("usr/etcd"));
+        assert!(!starts("usr/local/bin/etcd"), "another file");
+        assert!(!starts("usr/none/etcd"), "no file");
     }
 
     #[test]

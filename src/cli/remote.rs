@@ -154,7 +154,8 @@ mod tests {
             program: dir.path().join("none"),
             connect: CONNECT,
         };
-        assert!(ended(&none, Some(&spec), "n2").text.contains("openssh-client"));
+        let missing = ended(&none, Some(&spec), "n2");
+        assert!(missing.text.contains("install the OpenSSH client ("), "{missing}");
         let here = run_with(&ssh, Some(&spec), &spec.node, &[]);
         assert_eq!(here, Ok(None), "it runs here");
     }

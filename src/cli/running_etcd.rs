@@ -58,8 +58,10 @@ pub(super) async fn wal_dir_to_keep(paths: &Paths, data_dir: &Path) -> Result<Op
     }
     match named.filter(|named| named.is_flag) {
         Some(named) => Err(Failure::refused(format!(
-            "{}: the flag `--wal-dir={dir}` beats each setting of the agent: put `ETCD_WAL_DIR={dir}` in \
-             /etc/default/etcd in its place, `systemctl daemon-reload`, `systemctl restart etcd`, then run init again",
+            "{}: the flag `--wal-dir={dir}` beats each setting of the agent: remove it, put `ETCD_WAL_DIR={dir}` in a \
+             file that etcd.service reads with EnvironmentFile= (Debian: /etc/default/etcd, Fedora and EL: \
+             /etc/etcd/etcd.conf, SUSE: /etc/sysconfig/etcd), `systemctl daemon-reload`, `systemctl restart etcd`, \
+             then run init again",
             named.place,
             dir = named.dir.display()
         ))),

@@ -60,7 +60,8 @@ impl Ssh {
         Failure::new(
             Exit::Unreachable,
             format!(
-                "cannot run {}: {error}; it is in the package openssh-client",
+                "cannot run {}: {error}; install the OpenSSH client (Debian: openssh-client, Fedora, EL and SUSE: \
+                 openssh-clients)",
                 self.program.display()
             ),
         )

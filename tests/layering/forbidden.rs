@@ -105,3 +105,38 @@ fn systemd_is_asked_over_d_bus_only() {
         );
     }
 }
+
+/// What the packages and files of single distributions are called.
+const OF_ONE_DISTRIBUTION: &[&str] = &[
+    "etcd-client",
+    "etcd-server",
+    "openssh-client",
+    "polkitd",
+    "/etc/default/etcd",
+    "/etc/etcd/etcd.conf",
+    "/etc/sysconfig/etcd",
+];
+
+#[test]
+fn a_message_names_the_packages_and_files_of_all_distributions() {
+    let mut wrong = Vec::new();
+    for file in files() {
+        let code = &file.code;
+        for word in OF_ONE_DISTRIBUTION {
+            for (at, _) in code.match_indices(word) {
+                let start = code[..at].rfind('"').map_or(0, |quote| quote + 1);
+                let end = code[at..].find('"').map_or(code.len(), |quote| at + quote);
+                let text = &code[start..end];
+                let others = ["Debian", "Fedora", "SUSE"];
+                if !others.iter().all(|name| text.contains(name)) {
+                    wrong.push(format!(
+                        "src/{} names `{word}` alone: name the program or the setting, and what Debian, Fedora and \
+                         SUSE call it: \"{text}\"",
+                        file.path
+                    ));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -34,8 +34,8 @@ pub(super) fn port_error(what: &str, ask: Ask, error: &zbus::Error) -> PortError
         ACCESS_DENIED
         | "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired"
         | "org.freedesktop.PolicyKit1.Error.NotAuthorized" => PortError::Permanent(format!(
-            "systemd refused to {what} ({text}): install polkitd, which reads the agent's rule \
-             /usr/share/polkit-1/rules.d/50-etcd-agent.rules, or run the agent as root \
+            "systemd refused to {what} ({text}): install polkit (Debian: polkitd, Fedora, EL and SUSE: polkit), which \
+             reads the agent's rule /usr/share/polkit-1/rules.d/50-etcd-agent.rules, or run the agent as root \
              (User=root in a drop-in of etcd-agent.service)"
         )),
         "org.freedesktop.systemd1.UnitMasked" => PortError::Permanent(format!(

@@ -14,6 +14,15 @@ const FEDORA: &str = "[Service]\nType=notify\nWorkingDirectory=/var/lib/etcd/\nE
     User=etcd\nExecStart=/bin/bash -c \"GOMAXPROCS=$(nproc) /usr/bin/etcd\"\n";
 const FEDORA_CONF: &str =
     "#[Member]\n#ETCD_CORS=\"\"\nETCD_DATA_DIR=\"/var/lib/etcd/default.etcd\"\nETCD_NAME=\"default\"\n";
+/// SUSE's etcd, in short. Its packages since 3.5.17 have the settings in `/etc/default/etcd`, and flags in
+/// `/etc/sysconfig/etcd`.
+const SUSE: &str = "[Unit]\nAfter=network.target\n[Service]\nProtectSystem=full\nType=notify\n\
+    WorkingDirectory=/var/lib/etcd/\nEnvironmentFile=-/etc/sysconfig/etcd\nEnvironmentFile=-/etc/default/etcd\n\
+    User=etcd\n# set GOMAXPROCS to number of processors\n\
+    ExecStart=/bin/bash -c \"GOMAXPROCS=$(nproc) /usr/sbin/etcd $ETCD_OPTIONS\"\nRestart=on-failure\n";
+const SUSE_CONF: &str =
+    "# [member]\nETCD_NAME=default\nETCD_DATA_DIR=\"/var/lib/etcd/default.etcd\"\n#ETCD_WAL_DIR=\"\"\n";
+const SUSE_OPTIONS: &str = "## Path:     Applications/etcd\nETCD_OPTIONS=\"\"\n";
 
 /// Paths and texts.
 type Files<'a> = &'a [(&'a str, &'a str)];
@@ -31,7 +40,7 @@ fn found(files: Files<'_>) -> Result<String, String> {
 
 #[test]
 fn the_data_directory_follows_the_unit_of_each_distribution() {
-    let suse = FEDORA.replace("/etc/etcd/etcd.conf", "/etc/sysconfig/etcd");
+    let older_suse = SUSE.replace("EnvironmentFile=-/etc/default/etcd\n", "");
     let cases: &[(&str, Files<'_>, &str)] = &[
         ("no unit", &[], "/var/lib/etcd/default"),
         ("Debian", &[(UNIT_FILE, DEBIAN)], "/var/lib/etcd/default"),
@@ -55,7 +64,30 @@ fn the_data_directory_follows_the_unit_of_each_distribution() {
         ),
         (
             "SUSE",
-            &[(UNIT_FILE, &suse), ("/etc/sysconfig/etcd", FEDORA_CONF)],
+            &[
+                (UNIT_FILE, SUSE),
+                ("/etc/sysconfig/etcd", SUSE_OPTIONS),
+                ("/etc/default/etcd", SUSE_CONF),
+            ],
+            "/var/lib/etcd/default.etcd",
+        ),
+        (
+            "SUSE, the settings in both files",
+            &[
+                (UNIT_FILE, SUSE),
+                ("/etc/sysconfig/etcd", "ETCD_DATA_DIR=/no\n"),
+                ("/etc/default/etcd", SUSE_CONF),
+            ],
+            "/var/lib/etcd/default.etcd",
+        ),
+        (
+            "SUSE without its files",
+            &[(UNIT_FILE, SUSE)],
+            "/var/lib/etcd/default",
+        ),
+        (
+            "SUSE before 3.5.17",
+            &[(UNIT_FILE, &older_suse), ("/etc/sysconfig/etcd", SUSE_CONF)],
             "/var/lib/etcd/default.etcd",
         ),
         (

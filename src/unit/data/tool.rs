@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::etcd_versions::PROGRAM_DIRS;
 use crate::unit::roots::roots_own;
 
 /// The programs that can restore a snapshot, the better one first.
@@ -30,7 +31,7 @@ impl Programs {
     /// The same, with any owner: an operator runs them with the operator's own rights.
     pub(in crate::unit) fn of_anybody(etcd: Option<&Path>) -> Self {
         let beside = etcd.and_then(Path::parent).map(Path::to_owned);
-        let packaged = ["/usr/bin", "/usr/local/bin"].map(PathBuf::from);
+        let packaged = PROGRAM_DIRS.map(PathBuf::from);
         Self::anywhere(beside.into_iter().chain(packaged).collect())
     }
 
@@ -46,7 +47,7 @@ impl Programs {
     pub(in crate::unit) fn restore_tool(&self) -> Result<PathBuf, String> {
         self.find(&RESTORE_TOOLS)?.ok_or_else(|| {
             format!(
-                "neither etcdutl nor etcdctl in {}: install etcd-client",
+                "neither etcdutl nor etcdctl in {}: install etcdutl (Debian: etcd-client, Fedora: etcd, SUSE: etcdutl)",
                 self.shown()
             )
         })
@@ -62,7 +63,8 @@ impl Programs {
         };
         own.find(&RESTORE_TOOLS)?.ok_or_else(|| {
             format!(
-                "neither etcdutl nor etcdctl in {}: a move needs the one of the release that is selected, so unpack the                  whole release there",
+                "neither etcdutl nor etcdctl in {}: a move needs the one of the release that is selected, so unpack the \
+                 whole release there",
                 own.shown()
             )
         })
@@ -70,8 +72,12 @@ impl Programs {
 
     /// etcd itself.
     pub(in crate::unit) fn etcd(&self) -> Result<PathBuf, String> {
-        self.find(&["etcd"])?
-            .ok_or_else(|| format!("no etcd in {}: install etcd-server", self.shown()))
+        self.find(&["etcd"])?.ok_or_else(|| {
+            format!(
+                "no etcd in {}: install etcd (Debian: etcd-server, Fedora and SUSE: etcd)",
+                self.shown()
+            )
+        })
     }
 
     /// The first that exists. A program that others than root can have installed is an error and is not
@@ -216,5 +222,21 @@ mod tests {
         let programs = Programs::of_anybody(Some(&etcd));
         assert_eq!(programs.restore_tool().unwrap(), dir.path().join("etcdutl"));
         assert_eq!(programs.etcd().unwrap(), etcd);
+    }
+
+    /// SUSE has etcd in `/usr/sbin`, and etcdutl in a package of its own.
+    #[test]
+    fn programs_are_looked_for_and_named_as_each_distribution_has_them() {
+        let programs = Programs::of_anybody(Some(Path::new("/opt/etcd/etcd")));
+        assert_eq!(programs.shown(), "/opt/etcd, /usr/bin, /usr/sbin, /usr/local/bin");
+        let dir = tempfile::tempdir().unwrap();
+        let none = Programs::anywhere(vec![dir.path().to_owned()]);
+        let (tool, etcd) = (none.restore_tool().unwrap_err(), none.etcd().unwrap_err());
+        for package in ["Debian: etcd-client", "Fedora: etcd", "SUSE: etcdutl"] {
+            assert!(tool.contains(package), "{tool}");
+        }
+        for package in ["Debian: etcd-server", "Fedora and SUSE: etcd"] {
+            assert!(etcd.contains(package), "{etcd}");
+        }
     }
 }

@@ -26,7 +26,8 @@
 # @param package_ensure
 #   `installed`, `latest` or a version. An upgrade restarts the agent and never etcd.
 # @param package_source
-#   A package file on the host, in place of the APT sources. An upgrade needs its version in `package_ensure`.
+#   A package file on the host, in place of the APT sources or repositories: a .deb on Debian, an .rpm on Fedora and EL.
+#   SUSE needs a repository. An upgrade needs its version in `package_ensure`.
 class etcd_agent (
   Hash[String[1], Data] $config,
   Hash[Etcd_agent::Port, Etcd_agent::Certificate] $certificates = {},
@@ -34,15 +35,27 @@ class etcd_agent (
   Optional[Sensitive[String[1]]] $store_credentials = undef,
   Boolean $discard_empty = true,
   String[1] $package_ensure = 'installed',
-  Optional[Pattern[/\A\/.+\.deb\z/]] $package_source = undef,
+  Optional[Pattern[/\A\/.+\.(deb|rpm)\z/]] $package_source = undef,
 ) {
   if $certificates.keys.sort != $keys.unwrap.keys.sort {
     $both = "certificates has ${certificates.keys.sort}, and keys has ${keys.unwrap.keys.sort}"
     fail("etcd_agent: ${both}: each port needs both")
   }
 
-  if $package_source and $package_ensure == 'latest' {
-    fail('etcd_agent: package_ensure is latest, and only APT sources know what is: name the version of package_source')
+  if $package_source {
+    $found = "etcd_agent: package_source is ${package_source}"
+    # The default providers apt and dnf take a file. That of zypper ignores it.
+    case $facts['os']['family'] {
+      'Debian': { $suffix = '.deb' }
+      'RedHat': { $suffix = '.rpm' }
+      default: { fail("${found}, and Puppet installs files only on Debian, Fedora and EL: put it into a repository") }
+    }
+    if $package_source[-4, 4] != $suffix {
+      fail("${found}, and this host takes a file that ends with ${suffix}: name the package of its distribution")
+    }
+    if $package_ensure == 'latest' {
+      fail('etcd_agent: package_ensure is latest, which only a repository knows: name the version of package_source')
+    }
   }
 
   # Where the files for each port are, who may read the key, and the table of the configuration that names them.

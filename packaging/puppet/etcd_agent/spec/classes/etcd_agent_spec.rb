@@ -124,6 +124,41 @@ describe 'etcd_agent' do
     it { is_expected.to compile.and_raise_error(/name the version of package_source/) }
   end
 
+  context 'with a package file on EL' do
+    let(:facts) { { 'os' => { 'family' => 'RedHat', 'name' => 'RedHat', 'release' => { 'major' => '9' } } } }
+    let(:params) { { 'config' => { 'cluster' => cluster }, 'package_source' => '/root/etcd-agent.rpm' } }
+
+    it { is_expected.to compile.with_all_deps }
+    it { is_expected.to contain_package('etcd-agent').with('ensure' => 'installed', 'source' => '/root/etcd-agent.rpm') }
+    it { is_expected.to contain_service('etcd').with('ensure' => nil, 'enable' => true) }
+
+    context 'of Debian' do
+      let(:params) { super().merge('package_source' => '/root/etcd-agent.deb') }
+
+      it { is_expected.to compile.and_raise_error(/is \/root\/etcd-agent.deb, and this host takes .* ends with .rpm/) }
+    end
+  end
+
+  context 'on SUSE' do
+    let(:facts) { { 'os' => { 'family' => 'Suse', 'name' => 'SLES', 'release' => { 'major' => '15' } } } }
+    let(:params) { { 'config' => { 'cluster' => cluster } } }
+
+    it { is_expected.to compile.with_all_deps }
+    it { is_expected.to contain_package('etcd-agent').with('ensure' => 'installed', 'source' => nil) }
+
+    context 'with a package file, which zypper would ignore' do
+      let(:params) { super().merge('package_source' => '/root/etcd-agent.rpm') }
+
+      it { is_expected.to compile.and_raise_error(/only on Debian, Fedora and EL: put it into a repository/) }
+    end
+  end
+
+  context 'with a package file of EL on Debian' do
+    let(:params) { { 'config' => {}, 'package_source' => '/root/etcd-agent.rpm' } }
+
+    it { is_expected.to compile.and_raise_error(/this host takes a file that ends with .deb/) }
+  end
+
   context 'with a single node that takes over its etcd' do
     let(:params) { { 'config' => {}, 'discard_empty' => false } }
 
@@ -135,7 +170,7 @@ describe 'etcd_agent' do
     'certificates' => [{ 'ftp' => { 'cert' => 'C', 'ca' => 'A' } }, /'certificates'.*expects a match for Etcd_agent::Port/],
     'keys' => [{ 'api' => 'K' }, /'keys' expects a Sensitive/],
     'store_credentials' => ['S', /'store_credentials' expects .*Sensitive/],
-    'package_source' => ['etcd-agent.deb', /'package_source' expects/],
+    'package_source' => ['etcd-agent.deb', /'package_source' expects/], # not an absolute path
   }.each do |name, (value, error)|
     context "with #{name} of a wrong type" do
       let(:params) { { 'config' => {} }.merge(name => value) }
