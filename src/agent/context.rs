@@ -89,6 +89,7 @@ impl Agent {
             etcd_too_old: None,
             v2_entries: None,
             v2_trouble: None,
+            version_trouble: None,
             etcd_binaries: None,
             newest_epoch: record.newest_epoch,
             voted,

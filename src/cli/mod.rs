@@ -54,6 +54,7 @@ mod status_watch;
 mod store;
 mod systemd;
 mod upgrade;
+mod upgrade_wait;
 mod verify;
 mod version_path;
 mod wait;

@@ -11,17 +11,14 @@ use super::direct::{self, OrderArgs, Silent};
 use super::exit::{Exit, Failure, Outcome};
 use super::health;
 use super::progress::{Progress, note};
+use super::upgrade_wait::{until_back, until_done};
 use super::version_path::{Way, log_step, members, path, running};
 use super::wait::{self, Deadline, Timeout};
 use crate::model::{
-    AdminStatus, DirectiveChange, DirectiveView, Directives, EtcdSelection, EtcdVersion, NodeName,
-    NodeStatus, OperatorRequest, PlanView,
+    AdminStatus, DirectiveChange, DirectiveView, EtcdVersion, NodeName, OperatorRequest, PlanView,
 };
 use crate::paths::Paths;
 use crate::plan::setting_objection;
-
-/// An etcd that does not serve for this long after its restart ends the upgrade.
-const TROUBLE: Duration = Duration::from_secs(90);
 
 /// Upgrade etcd on all nodes, one after the other
 ///
@@ -103,6 +100,31 @@ impl Wanted {
                 "the downgrade goes on; `etcd-agent downgrade --cancel` ends it while a member still runs the newer etcd"
             }
         }
+    }
+
+    /// What to say when a step does not go on. A downgrade is cancelled, since etcd keeps its data in the older format for
+    /// it (<https://etcd.io/docs/v3.6/downgrades/downgrade_3_6/>). An upgrade can go on later.
+    async fn stops(&self, client: &Client, why: &str) -> Failure {
+        let text = match self.way {
+            Way::Up => format!("{why}; `etcd-agent upgrade --cancel` goes back"),
+            Way::Down => {
+                note(&format!("{why}; the downgrade is cancelled"));
+                match self.go_back(client).await {
+                    Ok(()) => {
+                        format!("{why}; the downgrade was cancelled, and all members run the etcd of before")
+                    }
+                    Err(failure) => format!(
+                        "{why}; the way back is not complete: {failure}; `etcd-agent downgrade --cancel` tries again"
+                    ),
+                }
+            }
+        };
+        Failure::failed(text)
+    }
+
+    async fn go_back(&self, client: &Client) -> Result<(), Failure> {
+        let view = direct::order(client, DirectiveChange::CancelUpgrade, self.order).await?;
+        back(client, &view, &Deadline::after(self.timeout.timeout)).await
     }
 
     /// Says what is to be known before the first step.
@@ -208,7 +230,9 @@ pub(super) async fn carry_out(client: &Client, seen: &AdminStatus, mut wanted: W
     for step in &all {
         let view = next_step(client, wanted.change(*step), order, *step == first).await?;
         let work = until_done(client, &view.directives, *step, &deadline);
-        wait::or_interrupted(work, wanted.fate()).await?;
+        if let Some(why) = wait::or_interrupted(work, wanted.fate()).await? {
+            return Err(wanted.stops(client, &why).await);
+        }
     }
     let message = match &wanted.pause_after {
         Some(node) => format!(
@@ -264,15 +288,19 @@ pub(super) async fn cancel(client: &Client, order: OrderArgs, timeout: Timeout) 
     if !view.changed {
         return direct::report(&view, &Silent::default(), "it was cancelled already", order);
     }
-    let deadline = Deadline::after(timeout.timeout);
-    let work = until_back(client, &view.directives, &deadline);
-    wait::or_interrupted(work, "the nodes go back all the same").await?;
+    back(client, &view, &Deadline::after(timeout.timeout)).await?;
     direct::report(
         &view,
         &Silent::default(),
         "cancelled: all members run the etcd of before",
         order,
     )
+}
+
+/// Waits until all members run the etcd of before.
+async fn back(client: &Client, cancelled: &DirectiveView, deadline: &Deadline) -> Result<(), Failure> {
+    let work = until_back(client, &cancelled.directives, deadline);
+    wait::or_interrupted(work, "the nodes go back all the same").await
 }
 
 async fn back_up(client: &Client, deadline: &Deadline) -> Result<(), Failure> {
@@ -301,7 +329,7 @@ pub(super) fn all_known(status: &AdminStatus) -> Result<(), Failure> {
     }
     let silent: Vec<&str> = silent.into_iter().map(NodeName::as_str).collect();
     Err(Failure::refused(format!(
-        "{} does not answer, so it is not known which etcd runs there: start its agent, and give the command again",
+        "no answer from {}, so it is not known which etcd runs there: start the agent there, and give the command again",
         silent.join(", ")
     )))
 }
@@ -343,148 +371,4 @@ fn way_back(status: &AdminStatus, to: EtcdVersion) -> String {
     format!(
         "the way back: while a member still runs the former etcd, `etcd-agent upgrade --cancel`; once all run {to}: {backup}"
     )
-}
-
-/// How far an upgrade is.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum UpgradeProgress {
-    /// It is done, as far as it was ordered.
-    Done,
-    /// What it waits for, and the node whose upgraded etcd does not serve.
-    Waits(String, Option<NodeName>),
-    /// A node refuses it, or another order has replaced it.
-    Ended(String),
-}
-
-/// How far an upgrade to `to` is, as this agent sees it.
-pub(super) fn upgrade_progress(status: &AdminStatus, order: &Directives, to: EtcdVersion) -> UpgradeProgress {
-    let mine = &status.node.steering.directives;
-    if mine.is_newer_than(order) && mine.etcd != order.etcd {
-        let text = "another order took its place, or it was cancelled: see `etcd-agent status`";
-        return UpgradeProgress::Ended(text.to_owned());
-    }
-    let behind = direct::behind(status, order);
-    if !behind.is_empty() {
-        return UpgradeProgress::Waits(direct::not_adopted(&behind), None);
-    }
-    let only = order
-        .etcd
-        .as_ref()
-        .and_then(|selected| selected.pause_after.as_ref());
-    let serving = health::serving(status);
-    let (mut done, mut down, mut converts, mut waiting) = (0, Vec::new(), Vec::new(), Vec::new());
-    let mut troubles = Vec::new();
-    for (node, seen) in members(status).filter(|(node, _)| only.is_none_or(|only| only == *node)) {
-        let stored = serving.get(node).and_then(|etcd| etcd.storage_version);
-        if !serving.contains_key(node) {
-            down.push(node.clone());
-        } else if running(seen) != Some(to) {
-            waiting.push(node.clone());
-            troubles.extend(
-                seen.v2_trouble
-                    .as_ref()
-                    .map(|trouble| format!("on {node}: {trouble}")),
-            );
-        } else if only.is_none() && stored.is_some_and(|stored| stored.series() != to.series()) {
-            converts.push(node.clone());
-        } else {
-            done += 1;
-        }
-    }
-    // The agent of a member may be silent for a moment.
-    let silent = health::silent_members(status).into_iter();
-    let silent = silent.filter(|node| only.is_none_or(|only| only == *node));
-    down.extend(silent.cloned());
-    if done > 0 && down.is_empty() && converts.is_empty() && waiting.is_empty() {
-        return UpgradeProgress::Done;
-    }
-    let mut text = format!("{done} with etcd {to}");
-    for (what, nodes) in [
-        ("not serving", &down),
-        ("etcd converts its data", &converts),
-        ("to come", &waiting),
-    ] {
-        if !nodes.is_empty() {
-            let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
-            text = format!("{text}; {what}: {}", names.join(", "));
-        }
-    }
-    for trouble in troubles {
-        text = format!("{text}; {trouble}");
-    }
-    let selected = |node: &NodeName| {
-        let mut all = members(status);
-        let found = all.find(|(other, _)| *other == node);
-        found.is_some_and(|(_, seen)| {
-            seen.assignment
-                .as_ref()
-                .is_some_and(|a| a.etcd_version == Some(to))
-        })
-    };
-    UpgradeProgress::Waits(text, down.into_iter().find(selected))
-}
-
-async fn until_done(
-    client: &Client,
-    order: &Directives,
-    to: EtcdVersion,
-    deadline: &Deadline,
-) -> Result<(), Failure> {
-    let noun = order.etcd.as_ref().map_or("upgrade", EtcdSelection::noun);
-    let mut progress = Progress::new();
-    let mut trouble: Option<(NodeName, Instant)> = None;
-    loop {
-        match wait::status(client).await? {
-            Err(text) => progress.say(&text),
-            Ok(status) => match upgrade_progress(&status, order, to) {
-                UpgradeProgress::Done => return Ok(()),
-                UpgradeProgress::Ended(text) => return Err(Failure::failed(text)),
-                UpgradeProgress::Waits(text, down) => {
-                    progress.say(&text);
-                    trouble = down.map(|node| match trouble.take() {
-                        Some((before, since)) if before == node => (before, since),
-                        _ => (node, Instant::now()),
-                    });
-                }
-            },
-        }
-        if let Some((node, since)) = &trouble
-            && since.elapsed() >= TROUBLE
-        {
-            return Err(Failure::failed(format!(
-                "etcd {to} on {node} has not served for {} s, and no other node gets it before it does: see \
-                 `journalctl -u etcd` there; `etcd-agent {noun} --cancel` goes back",
-                TROUBLE.as_secs()
-            )));
-        }
-        deadline.next(&format!("the {noun}"), &progress).await?;
-    }
-}
-
-/// Waits until all members serve with the etcd of before.
-async fn until_back(client: &Client, order: &Directives, deadline: &Deadline) -> Result<(), Failure> {
-    let mut progress = Progress::new();
-    let before = order.etcd_version();
-    loop {
-        match wait::status(client).await? {
-            Err(text) => progress.say(&text),
-            Ok(status) => {
-                let serving = health::serving(&status);
-                let is_back = |node: &NodeName, seen: &NodeStatus| {
-                    let assigned = seen.assignment.as_ref();
-                    serving.contains_key(node)
-                        && seen.steering.wants_restart.is_none()
-                        && assigned.is_some_and(|assigned| assigned.etcd_version == before)
-                };
-                let left = members(&status).filter(|(node, seen)| !is_back(node, seen));
-                let left = left.map(|(node, _)| node).chain(health::silent_members(&status));
-                let left: Vec<&str> = left.map(NodeName::as_str).collect();
-                if left.is_empty() && direct::behind(&status, order).is_empty() {
-                    return Ok(());
-                }
-                progress.say(&format!("not back yet: {}", left.join(", ")));
-            }
-        }
-        deadline.next("the way back", &progress).await?;
-    }
 }

@@ -53,6 +53,7 @@ pub(crate) fn node_status(node: &str) -> NodeStatus {
         etcd_too_old: None,
         v2_entries: None,
         v2_trouble: None,
+        version_trouble: None,
         etcd_binaries: None,
         newest_epoch: Epoch(0),
         voted: Epoch(0),

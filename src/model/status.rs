@@ -413,6 +413,10 @@ pub struct NodeStatus {
     /// nothing was found or the disk was not read lately, and from an agent of an older version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub v2_trouble: Option<String>,
+    /// Why it does not follow the version of etcd that operators have selected, in one line; `None` if it does, or is to
+    /// wait for its turn, and from an agent of an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version_trouble: Option<String>,
     /// Which etcds it can run; `None` from an agent of an older version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_binaries: Option<EtcdBinaries>,

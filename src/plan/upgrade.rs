@@ -191,7 +191,7 @@ fn cancel_objection(observation: &Observation) -> Option<String> {
     }
     let stays = |before: EtcdVersion| before.series() == version.series();
     let converted = |etcd: &EtcdStatus| etcd.storage_version.is_some_and(stays);
-    let back = selected.before.is_some_and(stays);
+    let back = selected.downgrade || selected.before.is_some_and(stays);
     (!back && serving.iter().any(|etcd| converted(etcd))).then(|| {
         format!("every member that serves runs etcd {version}, and etcd has converted its data: it does not go back")
     })

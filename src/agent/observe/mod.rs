@@ -150,6 +150,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
     let wish = stop_wish(agent, &facts, &steering);
     let tls_trouble = next.and_then(|next| plan::stop_objection(&facts.tls, &next, facts.steady, wish));
     let binary_trouble = version::binary_trouble(agent, &facts, run.as_ref(), wish);
+    let version_trouble = version::trouble(agent, &facts, run.as_ref());
     let v2_entries = version::v2_entries(agent, &facts);
     let store = store::view(agent);
     let Facts {
@@ -256,6 +257,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         etcd_too_old: too_old,
         v2_entries,
         v2_trouble: v2.trouble(steady),
+        version_trouble,
         etcd_binaries: Some(etcd_binaries),
         newest_epoch: elector.newest_epoch,
         voted: elector.voted(),

@@ -61,6 +61,13 @@ pub(super) fn binary_trouble(
     plan::binary_trouble(&seen, facts.base_unknown)?.against(wish)
 }
 
+/// Why this node does not follow the version that operators have selected.
+pub(super) fn trouble(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>) -> Option<String> {
+    facts.assignment.as_ref().filter(|a| !a.removed)?;
+    let selected = selected(facts);
+    plan::wants_version(&seen_by(agent, facts, run, selected.as_ref())).err()
+}
+
 /// What operators have selected.
 fn selected(facts: &Facts) -> Option<EtcdSelection> {
     facts.directives.etcd_in(facts.elector.acted_on())

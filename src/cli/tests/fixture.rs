@@ -108,6 +108,7 @@ pub(super) fn node(number: u64) -> NodeStatus {
         etcd_too_old: None,
         v2_entries: None,
         v2_trouble: None,
+        version_trouble: None,
         etcd_binaries: Some(EtcdBinaries::default()),
         newest_epoch: Epoch(1),
         voted: Epoch(0),

@@ -6,7 +6,8 @@ use super::fixture::{NOW, decision, name, node, observation, status};
 use crate::cli::direct::{self, Silent, Spread};
 use crate::cli::on_nodes::{NodeProgress, meant, progress_of};
 use crate::cli::restart::RESTART;
-use crate::cli::upgrade::{self, UpgradeProgress};
+use crate::cli::upgrade;
+use crate::cli::upgrade_wait::{Trouble, UpgradeProgress, upgrade_progress};
 use crate::cli::version_path::{Way, path};
 use crate::cli::{Exit, epoch, status_view};
 use crate::model::*;
@@ -312,8 +313,8 @@ fn where_an_upgrade_stands() {
     let order = register(&change);
     let mut seen = with_versions(&["3.6.16"], "3.5.35");
     each(&mut seen, &|status| status.steering.directives = order.clone());
-    let progress = |seen: &AdminStatus| upgrade::upgrade_progress(seen, &order, to);
-    let waits = |text: &str, node: Option<&str>| UpgradeProgress::Waits(text.to_owned(), node.map(name));
+    let progress = |seen: &AdminStatus| upgrade_progress(seen, &order, to);
+    let waits = |text: &str, trouble: Option<Trouble>| UpgradeProgress::Waits(text.to_owned(), trouble);
     assert_eq!(
         progress(&seen),
         waits("0 with etcd 3.6.16; to come: n1, n2, n3", None)
@@ -325,19 +326,46 @@ fn where_an_upgrade_stands() {
     };
     let mut held = seen.clone();
     peer(&mut held, "n2", &|peer| {
-        peer.v2_trouble = Some("keys of v2".to_owned());
+        peer.version_trouble = Some("keys of v2".to_owned());
     });
+    let refuses = Trouble::Refuses(name("n2"), "keys of v2".to_owned());
     assert_eq!(
         progress(&held),
-        waits("0 with etcd 3.6.16; to come: n1, n2, n3; on n2: keys of v2", None)
+        waits(
+            "0 with etcd 3.6.16; to come: n1, n2, n3; on n2: keys of v2",
+            Some(refuses)
+        )
     );
+    each(&mut held, &|status| {
+        status.steering.directives.paused = register(&DirectiveChange::Pause).paused;
+    });
+    assert!(
+        matches!(progress(&held), UpgradeProgress::Waits(_, None)),
+        "a pause holds it back"
+    );
+    peer(&mut seen, "n3", &|peer| {
+        peer.assignment.as_mut().unwrap().etcd_version = Some(to);
+    });
+    assert_eq!(
+        progress(&seen),
+        waits(
+            "0 with etcd 3.6.16; to come: n1, n2, n3",
+            Some(Trouble::NotRestarted(name("n3")))
+        )
+    );
+    peer(&mut seen, "n3", &|peer| {
+        peer.assignment.as_mut().unwrap().etcd_version = None;
+    });
     peer(&mut seen, "n2", &|peer| {
         peer.etcd = Fact::Absent;
         peer.assignment.as_mut().unwrap().etcd_version = Some(to);
     });
     assert_eq!(
         progress(&seen),
-        waits("0 with etcd 3.6.16; not serving: n2; to come: n1, n3", Some("n2"))
+        waits(
+            "0 with etcd 3.6.16; not serving: n2; to come: n1, n3",
+            Some(Trouble::NotServing(name("n2")))
+        )
     );
     peer(&mut seen, "n2", &|peer| {
         peer.etcd = fixture_etcd();
@@ -369,11 +397,14 @@ fn where_an_upgrade_stands() {
     silent
         .peers
         .insert(name("n3"), Fact::Unreachable("timed out".into()));
-    let last = waits("2 with etcd 3.6.16; not serving: n3", None);
+    let last = waits(
+        "2 with etcd 3.6.16; not serving: n3",
+        Some(Trouble::Silent(name("n3"))),
+    );
     assert_eq!(progress(&silent), last);
     assert!(upgrade::all_known(&seen).is_ok());
     let refused = upgrade::all_known(&silent).unwrap_err().to_string();
-    assert!(refused.contains("n3 does not answer"), "{refused}");
+    assert!(refused.contains("no answer from n3"), "{refused}");
     // An agent that was just started, and whose peers have no list yet.
     each(&mut silent, &|status| status.members = Fact::Absent);
     assert_eq!(progress(&silent), last);
@@ -383,4 +414,50 @@ fn where_an_upgrade_stands() {
         .unwrap();
     seen.node.steering.directives = cancelled;
     assert!(matches!(progress(&seen), UpgradeProgress::Ended(_)));
+}
+
+/// A downgrade ends if etcd does not convert its data while all members serve. An upgrade needs no conversion.
+#[test]
+fn a_downgrade_waits_for_etcd_to_convert_its_data() {
+    let to = version("3.5.35");
+    let table: [(&str, bool, Option<&str>, bool, bool); 6] = [
+        ("3.6.0", true, None, false, true),
+        ("3.5.0", true, None, false, false),
+        ("3.6.0", false, None, false, false),
+        ("3.6.0", true, Some("down"), false, false),
+        ("3.6.0", true, Some("silent"), false, false),
+        ("3.6.0", true, None, true, false),
+    ];
+    for (stored, downgrade, fault, paused, expected) in table {
+        let change = if downgrade {
+            DirectiveChange::Downgrade { to }
+        } else {
+            DirectiveChange::Upgrade {
+                to,
+                pause_after: None,
+            }
+        };
+        let mut order = register(&change);
+        if paused {
+            order = order.after(&DirectiveChange::Pause, &name("n1"), NOW).unwrap();
+        }
+        let mut seen = with_versions(&["3.5.35"], "3.6.16");
+        each(&mut seen, &|status| {
+            status.steering.directives = order.clone();
+            if let Fact::Known(etcd) = &mut status.etcd {
+                etcd.storage_version = Some(version(stored));
+            }
+        });
+        match (fault, seen.peers.get_mut(&name("n3")).unwrap()) {
+            (Some("down"), Fact::Known(peer)) => peer.etcd = Fact::Absent,
+            (Some(_), peer) => *peer = Fact::Unreachable("timed out".into()),
+            _ => {}
+        }
+        let progress = upgrade_progress(&seen, &order, to);
+        let UpgradeProgress::Waits(text, trouble) = progress else {
+            panic!("{progress:?}")
+        };
+        let found = trouble == Some(Trouble::NotConverting);
+        assert_eq!(found, expected, "{stored} {downgrade} {fault:?} {paused}: {text}");
+    }
 }

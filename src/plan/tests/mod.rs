@@ -146,6 +146,7 @@ fn node(spec: &Spec, i: usize) -> NodeStatus {
         etcd_too_old: None,
         v2_entries: None,
         v2_trouble: None,
+        version_trouble: None,
         etcd_binaries: Some(EtcdBinaries::default()),
         newest_epoch: Epoch(0),
         voted: Epoch(0),

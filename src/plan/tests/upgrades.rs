@@ -213,6 +213,13 @@ fn an_upgrade_is_cancelled_only_while_a_member_runs_the_former_version() {
         etcd.storage_version = Some(version("3.6.0"));
     });
     assert!(cancel(&obs).is_some_and(|why| why.contains("has converted its data")));
+    let older = EtcdSelection {
+        before: Some(version("3.7.3")),
+        downgrade: true,
+        ..to("3.6.16")
+    };
+    select(&mut obs, &older);
+    assert_eq!(cancel(&obs), None, "the newer etcd opens older data");
     let patch = EtcdSelection {
         before: Some(version("3.6.1")),
         ..to("3.6.16")

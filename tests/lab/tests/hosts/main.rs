@@ -15,6 +15,7 @@ mod dashboard;
 mod down_times;
 mod env_files;
 mod etcd_upgrades;
+mod failed_downgrade;
 mod faults;
 mod files_at_fault;
 mod forming;
