@@ -1,17 +1,20 @@
 //! The keys of etcd's v2 API, which no version of the v3 API and no backup contains. etcd 3.4 and 3.5 serve them with
-//! `enable-v2`; 3.6 does not start on them.
+//! `enable-v2`; 3.6 does not start on them. Nor does it start if the promotion of learners is only in the store of v2.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{EtcdVersion, Fact, SteadyMs};
+use super::{EtcdVersion, Fact, MemberId, SteadyMs};
 
 /// The first minor without the v2 API.
 pub const WITHOUT_V2: (u64, u64) = (3, 6);
 
-/// What a member's disk says of the keys of the v2 API: its newest snapshot of raft, and the log after it.
+/// The number of learners with which etcd 3.6 still starts (`--max-learners` by default).
+const MOST_LEARNERS: usize = 1;
+
+/// What a member's disk says of the store of v2: its newest snapshot of raft, the log after it, and the database.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct V2Names {
@@ -28,6 +31,10 @@ pub struct V2Names {
     /// `server/etcdserver/apply_v2.go`), whatever the request did.
     #[serde(default)]
     pub in_log: bool,
+    /// The members that the database has as learners. etcd 3.5.1 to 3.5.19 stored a promotion only in the store of v2
+    /// (<https://github.com/etcd-io/etcd/issues/19557>).
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub learners: BTreeSet<MemberId>,
 }
 
 impl V2Names {
@@ -48,6 +55,23 @@ impl V2Names {
             (0, true) => Some("the log of etcd holds requests to its v2 API".to_owned()),
             (keys, _) => Some(Self::in_words(keys, self.example.as_deref())),
         }
+    }
+
+    /// Why an etcd of version `to`, which has no v2 API, does not start on this disk, and what to do; `None` if it
+    /// starts.
+    pub fn objection(&self, to: EtcdVersion) -> Option<String> {
+        if let Some(trouble) = self.trouble() {
+            return Some(without_v2(to, &trouble));
+        }
+        let learners: Vec<String> = self.learners.iter().map(ToString::to_string).collect();
+        (learners.len() > MOST_LEARNERS).then(|| {
+            format!(
+                "etcd's database has the members {} as learners, and etcd {to} does not start with more than one: etcd \
+                 before 3.5.26 did not store that they were promoted. Restart etcd on each member once more: \
+                 `etcd-agent restart --rolling`",
+                learners.join(", ")
+            )
+        })
     }
 }
 
@@ -89,7 +113,7 @@ impl V2View {
         };
         match &self.found {
             Fact::Unreachable(why) => unknown(why),
-            Fact::Known(names) if now.since(self.at) < Self::LASTS => Some(without_v2(to, &names.trouble()?)),
+            Fact::Known(names) if now.since(self.at) < Self::LASTS => names.objection(to),
             Fact::Known(_) | Fact::Absent => unknown("etcd's log is read first"),
         }
     }
@@ -166,6 +190,27 @@ mod tests {
             let why = unread.objection(SteadyMs(1), version(running), version(to));
             assert_eq!(why.is_some(), depends, "{running} to {to}: {why:?}");
         }
+    }
+
+    #[test]
+    fn c12_promotions_that_are_not_stored_hold_a_step_back() {
+        let to = version("3.6.16");
+        let with = |ids: &[u64]| V2Names {
+            learners: ids.iter().copied().map(MemberId).collect(),
+            ..V2Names::default()
+        };
+        for ids in [&[][..], &[0xb]] {
+            assert_eq!(with(ids).objection(to), None, "{ids:?}");
+        }
+        let why = with(&[0xb, 0xc]).objection(to).unwrap();
+        for part in ["the members b, c as learners", "restart --rolling"] {
+            assert!(why.contains(part), "{why}");
+        }
+        let keys = V2Names {
+            keys: 1,
+            ..with(&[0xb, 0xc])
+        };
+        assert!(keys.objection(to).unwrap().contains("delete the keys"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::refused::refused;
 use crate::agent::Agent;
-use crate::model::{EtcdVersion, Fact, Observation, V2Key, V2Names, V2View, WITHOUT_V2, without_v2};
+use crate::model::{EtcdVersion, Fact, Observation, V2Key, V2Names, V2View, WITHOUT_V2};
 use crate::ports::{DataRequest, Inspection, PortError, PortResult};
 
 /// Reading the newest snapshot of raft and the log after it takes seconds.
@@ -174,12 +174,12 @@ fn refuse_differing(found: &[(V2Key, InV3)]) -> PortResult<()> {
     )))
 }
 
-/// Refuses an upgrade to an etcd that does not start on the keys of the v2 API. Only the disk of this node is read: each
+/// Refuses an upgrade to an etcd that does not start on what this disk has of the store of v2. Only the disk of this node is read: each
 /// node reads its own before it takes the version (`V2View`). Unless `dry_run`, a clean answer counts as this node's own
 /// reading. Another answer is not kept: the order is refused, and judged anew when it is given again.
 ///
 /// # Errors
-/// Permanent if there are such keys; otherwise of the owner of the data directory.
+/// Permanent if it would not start; otherwise of the owner of the data directory.
 pub(super) async fn allow_upgrade(
     agent: &Agent,
     seen: &Observation,
@@ -192,8 +192,8 @@ pub(super) async fn allow_upgrade(
     let unit = agent.ports.service.etcd_unit().await?;
     let asked = agent.ports.clock.steady();
     let names = on_disk(agent).await?;
-    if let Some(trouble) = names.trouble() {
-        return Err(refused(without_v2(to, &trouble)));
+    if let Some(why) = names.objection(to) {
+        return Err(refused(why));
     }
     if !dry_run {
         let found = V2View {

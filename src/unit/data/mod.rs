@@ -10,6 +10,7 @@ mod drift;
 mod inspect;
 mod judge;
 mod last_words;
+mod learners;
 mod moves;
 mod owner;
 mod replace;
@@ -26,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use super::mounts::HeldBy;
 use super::{DataDirs, boot, config_copy, files, wal};
-use crate::model::DataState;
+use crate::model::{DataState, V2Names};
 use crate::paths::Paths;
 use crate::ports::{DataReport, DataRequest, Inspection, ProcessReport};
 
@@ -112,16 +113,8 @@ impl Owner {
         let v2_entries = asked
             .log
             .then(|| wal::v2::holds_v2(&self.dirs.log(), &self.dirs.snap()).ok());
-        let v2_keys = asked
-            .v2_keys
-            .then(|| wal::v2_keys::names(&self.dirs.log(), &self.dirs.snap()));
-        let v2_keys = v2_keys.and_then(|found| match found {
-            Ok(names) => Some(names),
-            Err(why) => {
-                error.get_or_insert(format!("looking for keys of etcd's v2 API: {why}"));
-                None
-            }
-        });
+        let v2_keys = asked.v2_keys.then(|| self.store_of_v2());
+        let v2_keys = v2_keys.and_then(|found| found.map_err(|why| error.get_or_insert(why)).ok());
         let process = asked.process.map(|pid| ProcessReport {
             pid,
             drift: drift::drift(self, pid),
@@ -159,6 +152,16 @@ impl Owner {
             unknown,
             held_by,
         }
+    }
+
+    /// What the disk says of the store of v2.
+    fn store_of_v2(&self) -> Result<V2Names, String> {
+        let names = wal::v2_keys::names(&self.dirs.log(), &self.dirs.snap());
+        let names = names.map_err(|why| format!("looking for keys of etcd's v2 API: {why}"))?;
+        Ok(V2Names {
+            learners: learners::learners(&self.dirs.database())?,
+            ..names
+        })
     }
 }
 

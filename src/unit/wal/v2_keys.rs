@@ -120,6 +120,7 @@ pub(in crate::unit) fn names(dir: &Path, snap: &Path) -> Result<V2Names, WalErro
         example: keys.first().cloned(),
         hidden,
         in_log,
+        ..V2Names::default()
     })
 }
 

@@ -5,8 +5,8 @@
 use std::time::Instant;
 
 use crate::common::{
-    DATA, SOON, agent, archived, assert_value, deb, etcd_pids, follower, kill_etcd, member_ids, others, put,
-    put_megabytes, wait_reason,
+    DATA, SOON, agent, all_run, archived, assert_value, deb, etcd_pids, follower, kill_etcd, member_ids,
+    others, put, put_megabytes, wait_reason,
 };
 use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, Load, wait_for, wait_until};
 
@@ -170,9 +170,13 @@ fn fill_a_log_file(lab: &Lab, victim: &Host) {
     wait_until("a second log file", SOON, || Ok(victim.sh(&second)?.success())).unwrap();
 }
 
-#[test]
-fn c11_damaged_data_under_the_oldest_etcd() {
-    under_writes("c11-oldest", ETCD_VERSIONS[0], |cluster| {
+/// Damages one member of a cluster in several ways, one after the other.
+type Steps = fn(&Cluster<'_>);
+
+/// The kinds of damage of each test, in the order of [`ETCD_VERSIONS`]. Snapshots are removed first: the log of a
+/// member that was replaced does not reach back to its beginning.
+const KINDS: [Steps; 3] = [
+    |cluster| {
         cluster.goes_on(SNAPSHOTS_GONE);
         cluster.is_healed(LOG_MIDDLE);
         cluster.is_named(
@@ -182,12 +186,8 @@ fn c11_damaged_data_under_the_oldest_etcd() {
             &format!("chown etcd {DATA}/member/snap/db"),
         );
         cluster.is_healed(DB_CUT);
-    });
-}
-
-#[test]
-fn c11_damaged_data_under_the_middle_etcd() {
-    under_writes("c11-middle", ETCD_VERSIONS[1], |cluster| {
+    },
+    |cluster| {
         cluster.goes_on(SNAPSHOTS_GONE);
         cluster.is_healed(LOG_RECORD);
         let listen = r"systemd-run --quiet --unit=taker perl -e 'use Socket; socket(S, PF_INET, SOCK_STREAM, 0);
@@ -199,12 +199,8 @@ fn c11_damaged_data_under_the_middle_etcd() {
             "systemctl stop taker",
         );
         cluster.is_healed(DB_META);
-    });
-}
-
-#[test]
-fn c11_damaged_data_under_the_newest_etcd() {
-    under_writes("c11-newest", ETCD_VERSIONS[2], |cluster| {
+    },
+    |cluster| {
         cluster.is_healed(LOG_LAST);
         cluster.is_named(
             "data-unknown",
@@ -215,7 +211,35 @@ fn c11_damaged_data_under_the_newest_etcd() {
         cluster.is_healed(DB_PAGE);
         fill_a_log_file(cluster.lab, cluster.victim);
         cluster.is_healed(LOG_CUT);
-    });
+    },
+];
+
+/// Runs this etcd with its own kinds of damage, or with `make test-matrix` with every kind: each row of the table in a
+/// cluster of its own.
+fn is_healed_or_named(name: &str, etcd: usize) {
+    let matrix = std::env::var_os("ETCD_AGENT_MATRIX").is_some();
+    for (row, steps) in KINDS.into_iter().enumerate() {
+        if row == etcd {
+            under_writes(name, ETCD_VERSIONS[etcd], steps);
+        } else if matrix {
+            under_writes(&format!("{name}-{row}"), ETCD_VERSIONS[etcd], steps);
+        }
+    }
+}
+
+#[test]
+fn c11_damaged_data_under_the_oldest_etcd() {
+    is_healed_or_named("c11-oldest", 0);
+}
+
+#[test]
+fn c11_damaged_data_under_the_middle_etcd() {
+    is_healed_or_named("c11-middle", 1);
+}
+
+#[test]
+fn c11_damaged_data_under_the_newest_etcd() {
+    is_healed_or_named("c11-newest", 2);
 }
 
 /// Removes a member's data, and waits until the others have replaced the member.
@@ -238,19 +262,6 @@ fn install(host: &Host, version: &str) {
     host.sh(&script).unwrap().ok().unwrap();
 }
 
-/// Restarts etcd, and waits until it serves with this version as one of three healthy members.
-fn restarts_as(lab: &Lab, host: &Host, version: &str) {
-    host.systemctl(&["restart", "etcd"]).unwrap().ok().unwrap();
-    wait_until(&format!("etcd {version} on {}", host.name()), SOON, || {
-        let args = ["endpoint", "status", "-w", "json", "--command-timeout=5s"];
-        let found = lab.etcdctl(&[host], &args)?.ok()?.stdout;
-        anyhow::ensure!(found.contains(&format!("\"version\":\"{version}\"")), "{found}");
-        Ok(true)
-    })
-    .unwrap();
-    lab.wait_healthy(3, SOON).unwrap();
-}
-
 /// etcd 3.5.1 to 3.5.19 do not write the promotion of a learner into the database, and each replaced member
 /// was a learner: <https://github.com/etcd-io/etcd/issues/19557>. Debian 13 has 3.5.16.
 #[test]
@@ -266,6 +277,7 @@ fn c12_an_etcd_that_ends_on_forgotten_promotions_is_named() {
     let (cluster, members) = member_ids(&lab, first).unwrap();
 
     let (middle, newest) = (ETCD_VERSIONS[0], ETCD_VERSIONS[1]);
+    first.sh("cp /usr/bin/etcd /root/etcd").unwrap().ok().unwrap();
     install(first, newest);
     let restart = ["restart", "--no-block", "etcd"];
     first.systemctl(&restart).unwrap().ok().unwrap();
@@ -277,13 +289,40 @@ fn c12_an_etcd_that_ends_on_forgotten_promotions_is_named() {
     assert_eq!(member_ids(&lab, other).unwrap(), (cluster, members.clone()));
     assert!(archived(first).is_empty(), "nothing is moved");
 
-    // The steps of the reason's text, first on the member that is down.
-    for version in [middle, middle, newest] {
-        for host in std::iter::once(first).chain(rest.iter().copied()) {
-            install(host, version);
-            restarts_as(&lab, host, version);
+    // It comes back with its former version. As the leader it is upgraded last: it had the older etcd when the others
+    // published themselves at their start, so they stay learners in its database.
+    let back = "install -m 0755 /root/etcd /usr/bin/etcd; systemctl restart --no-block etcd";
+    first.sh(back).unwrap().ok().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    wait_until("the leader to be moved", SOON, || {
+        if lab.raft_leader()?.name() != first.name() {
+            agent(first, &["move-leader", first.name()]).ok()?;
         }
-    }
+        Ok(lab.raft_leader()?.name() == first.name())
+    })
+    .unwrap();
+    let upgrade = |version| {
+        let order = ["upgrade", "--to", version, "--no-backup", "--timeout", "150s"];
+        agent(first, &order).ok().unwrap();
+        all_run(&lab, version);
+        lab.wait_healthy(3, SOON).unwrap();
+    };
+    upgrade(middle);
+    let order = ["upgrade", "--to", newest, "--dry-run"];
+    let early = agent(first, &order);
+    assert_eq!(early.code, 4, "{}", early.stderr);
+    assert!(
+        early.stderr.contains("as learners") && early.stderr.contains("restart --rolling"),
+        "{}",
+        early.stderr
+    );
+    let restart = ["restart", "--rolling", "--timeout", "150s"];
+    agent(first, &restart).ok().unwrap();
+    wait_until("the upgrade to be permitted", SOON, || {
+        agent(first, &order).ok().map(|_| true)
+    })
+    .unwrap();
+    upgrade(newest);
     assert_eq!(member_ids(&lab, first).unwrap(), (cluster, members));
     for host in lab.hosts() {
         assert_value(&lab, host, "kept", "before");
