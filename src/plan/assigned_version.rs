@@ -4,7 +4,8 @@ use super::context::Context;
 use super::restart::leave;
 use super::version::{EtcdSeen, is_available, opens, seen_by, unopened, wants_version};
 use crate::model::{
-    ActiveState, Assignment, EtcdBinaries, EtcdStatus, EtcdVersion, GrantPurpose, NodeStatus, ReasonCode,
+    ActiveState, Assignment, ClusterId, EtcdBinaries, EtcdStatus, EtcdVersion, GrantPurpose, MemberId,
+    NodeStatus, ReasonCode,
 };
 
 /// The version with which a new member begins: the selected one, unless etcd would refuse it. After an upgrade
@@ -13,17 +14,11 @@ use crate::model::{
 pub(super) fn of_new_member(cx: &Context<'_>) -> Option<EtcdVersion> {
     let selected = cx.selected.as_ref().and_then(|selected| selected.version);
     let here = cx.obs.me.etcd_binaries.as_ref();
-    let cluster = cx.genesis().map(|genesis| genesis.cluster_id);
-    let runs = |status: &NodeStatus| {
+    let runs = |(status, etcd): (&NodeStatus, &EtcdStatus)| {
         let assigned = status.assignment.as_ref()?.etcd_version;
-        let etcd = status
-            .etcd
-            .known()
-            .filter(|etcd| Some(etcd.cluster_id) == cluster)?;
         Some((EtcdVersion::reported(&etcd.version)?, assigned))
     };
-    let members: Vec<(EtcdVersion, Option<EtcdVersion>)> =
-        cx.known_peers().filter_map(|(_, status)| runs(status)).collect();
+    let members: Vec<(EtcdVersion, Option<EtcdVersion>)> = serving_peers(cx).filter_map(runs).collect();
     let Some(&(oldest, assigned)) = members.iter().min() else {
         return selected;
     };
@@ -40,6 +35,27 @@ pub(super) fn of_new_member(cx: &Context<'_>) -> Option<EtcdVersion> {
         Some(oldest)
     } else {
         assigned
+    }
+}
+
+/// The version of a member that is taken up again by an agent without memory: the one that runs, or else `otherwise`. Its
+/// former assignment may have named a version of which it hears from nobody, and the binary of `etcd.service` may not
+/// open the data.
+pub(super) fn of_own_member(
+    cx: &Context<'_>,
+    member: (ClusterId, MemberId),
+    otherwise: Option<EtcdVersion>,
+) -> Option<EtcdVersion> {
+    let etcd = cx.obs.me.etcd.known();
+    let etcd = etcd.filter(|etcd| (etcd.cluster_id, etcd.member_id) == member);
+    let running = etcd.and_then(|etcd| EtcdVersion::reported(&etcd.version));
+    let here = cx.obs.me.etcd_binaries.as_ref().filter(|here| !here.pinned);
+    match (running, here) {
+        (Some(running), Some(here)) if here.base == Some(running) => None,
+        (Some(running), Some(here)) if here.base.is_some() && here.versions.contains(&running) => {
+            Some(running)
+        }
+        _ => otherwise,
     }
 }
 
@@ -78,7 +94,7 @@ pub(super) fn follow(cx: &mut Context<'_>, assignment: &Assignment, wanted: &mut
     let may_change = selected.cancelled && !served && !stays || !is_assigned && !assignment.had_data();
     let (version, text) = if down && may_change {
         let version = of_new_member(cx);
-        if opens(version.or(base), stored).is_err() {
+        if opens(version.or(base), stored).is_err() || skips_a_step(assignment, next, version.or(base)) {
             return;
         }
         let here = version.is_none_or(|version| is_available(&seen, version).is_ok());
@@ -105,13 +121,29 @@ pub(super) fn follow(cx: &mut Context<'_>, assignment: &Assignment, wanted: &mut
     cx.because(ReasonCode::Upgrade, text);
 }
 
+/// True if an etcd with data would start with a newer version that does not follow on its own. One node can forge a
+/// cancelled upgrade, and an etcd that has crashed must start again all the same (rule 10).
+fn skips_a_step(assignment: &Assignment, own: Option<EtcdVersion>, to: Option<EtcdVersion>) -> bool {
+    let (Some(own), Some(to)) = (own.filter(|_| assignment.had_data()), to) else {
+        return false;
+    };
+    to > own && own.upgrade_objection(to).is_some()
+}
+
+/// The other nodes whose etcd answers as a member of this node's cluster.
+fn serving_peers<'a>(cx: &'a Context<'_>) -> impl Iterator<Item = (&'a NodeStatus, &'a EtcdStatus)> {
+    let cluster = cx.genesis().map(|genesis| genesis.cluster_id);
+    cx.known_peers().filter_map(move |(_, status)| {
+        let etcd = status.etcd.known()?;
+        (Some(etcd.cluster_id) == cluster).then_some((status, etcd))
+    })
+}
+
 /// True if all members that serve in this node's cluster report data of a newer format than this version opens, at least
 /// two of them: one may lie (rule 10). etcd converts the data of all members, so it has converted those here as well, or
 /// does as soon as this member is back.
 fn others_have_converted(cx: &Context<'_>, version: EtcdVersion) -> bool {
-    let cluster = cx.genesis().map(|genesis| genesis.cluster_id);
-    let etcds = cx.known_peers().filter_map(|(_, status)| status.etcd.known());
-    let members: Vec<&EtcdStatus> = etcds.filter(|etcd| Some(etcd.cluster_id) == cluster).collect();
+    let members: Vec<&EtcdStatus> = serving_peers(cx).map(|(_, etcd)| etcd).collect();
     let newer = |etcd: &&EtcdStatus| {
         etcd.storage_version
             .is_some_and(|stored| opens(Some(version), Some(stored)).is_err())

@@ -1,5 +1,6 @@
 //! The assignment of an initial voter of the genesis.
 
+use super::assigned_version;
 use super::context::Context;
 use crate::model::{
     Assignment, DataState, Fact, FirstStart, Genesis, InitialState, MemberId, Origin, RaftTerm, ReasonCode,
@@ -25,6 +26,8 @@ pub(super) fn founder(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignm
             wanted.started = true;
             wanted.first_start = FirstStart::Allowed;
             wanted.transport = Some(transport_of(cx, genesis, member_id));
+            wanted.etcd_version =
+                assigned_version::of_own_member(cx, (cluster_id, member_id), wanted.etcd_version);
             return Some(wanted);
         }
         if let Origin::Member(node) = &genesis.origin

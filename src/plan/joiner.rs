@@ -41,9 +41,11 @@ pub(super) fn own_member(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assi
         ReasonCode::OwnData,
         "the data directory is this member's own: it is taken up again",
     );
+    let joined = joined(cx, genesis, (member_id, listed), initial_cluster);
     Some(Assignment {
         started: true,
-        ..joined(cx, genesis, (member_id, listed), initial_cluster)
+        etcd_version: assigned_version::of_own_member(cx, (cluster_id, member_id), joined.etcd_version),
+        ..joined
     })
 }
 

@@ -266,11 +266,12 @@ pub fn version_objection(observation: &Observation, own: &EtcdStatus) -> Option<
     unopened(&seen_by(&cx, &none), own).filter(|_| !mutant!(GoesBackLate))
 }
 
-/// Why the version of the next start does not open the data of the etcd that runs, after an upgrade was cancelled. etcd
-/// may have converted them after this node got leave to go back to that version, and before it was restarted.
+/// Why the version of the next start does not open the data of the etcd that runs. etcd may have converted them after
+/// this node got leave to go back to that version, and before it was restarted. What `etcd.service` starts by itself
+/// counts after a cancelled upgrade.
 pub(super) fn unopened(seen: &EtcdSeen<'_>, etcd: &EtcdStatus) -> Option<String> {
-    seen.selected.filter(|selected| selected.cancelled)?;
-    let next = seen.assigned.or(seen.binaries.base)?;
+    let cancelled = seen.selected.is_some_and(|selected| selected.cancelled);
+    let next = seen.assigned.or(seen.binaries.base.filter(|_| cancelled))?;
     let why = opens(Some(next), etcd.stored()).err()?;
     Some(format!("the next start would take another version: {why}"))
 }
@@ -302,7 +303,7 @@ fn not_on_disk(node: &NodeName, version: EtcdVersion, dir: &Path) -> String {
     let dir = dir.display();
     format!(
         "{node} has no etcd {version}: unpack the release there, so that {dir}/etcd-v{version}/etcd or \
-         {dir}/etcd-v{version}-linux-*/etcd exists, is a program and belongs to root, as does each directory above it, \
+         {dir}/etcd-v{version}-linux-ARCHITECTURE/etcd of that host exists, is a program and belongs to root, as does each directory above it, \
          and only root can write to them"
     )
 }

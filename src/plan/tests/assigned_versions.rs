@@ -1,4 +1,4 @@
-//! The version in the assignment after an upgrade was cancelled: not one that does not open the data.
+//! The version in the assignment: not one that does not open the data.
 
 use super::restarts::settled;
 use super::versions_world::{converted, each, runs, seen, select, version, with_versions};
@@ -65,9 +65,11 @@ fn a_version_that_does_not_open_the_data_stays_assigned_no_longer() {
         assert_eq!(assigned(&obs), Assigned::Version(version("3.6.16")), "{given:?}");
         let mut never = obs.clone();
         each(&mut never, |status| status.steering.directives.etcd = None);
+        // An assigned version is what starts, whatever was ordered.
+        let expected = given.map_or(Assigned::Nothing, |_| Assigned::Version(version("3.6.16")));
         assert_eq!(
-            (trouble(&never), assigned(&never)),
-            (None, Assigned::Nothing),
+            (trouble(&never).is_some(), assigned(&never)),
+            (given.is_some(), expected),
             "no upgrade was cancelled"
         );
         let mut lacks = obs.clone();
@@ -154,4 +156,24 @@ fn a_member_with_the_former_version_keeps_it_while_it_is_down() {
     obs.served = Some(version("3.6.16"));
     obs.stored = Some(version("3.6.0"));
     assert_eq!(assigned(&obs), Assigned::Version(version("3.6.16")));
+}
+
+/// The agent was reinstalled and has heard nothing of the selected version.
+#[test]
+fn a_member_that_is_taken_up_again_keeps_the_version_that_runs() {
+    let table = [
+        ("3.6.16", Some("3.5.35"), Assigned::Version(version("3.6.16"))),
+        ("3.5.35", Some("3.5.35"), Assigned::Base),
+        ("3.6.16", Some("3.6.16"), Assigned::Base),
+        ("3.6.1", Some("3.5.35"), Assigned::Base),
+        ("3.6.16", None, Assigned::Base),
+    ];
+    for (running, base, expected) in table {
+        let mut obs = with_versions(1, &["3.6.16"]);
+        obs.me.incarnation = incarnation(7);
+        obs.assignment = None;
+        runs(&mut obs.me, running);
+        obs.me.etcd_binaries.as_mut().unwrap().base = base.map(version);
+        assert_eq!(assigned(&obs), expected, "{running}, {base:?}");
+    }
 }

@@ -364,6 +364,26 @@ fn an_etcd_that_is_down_keeps_its_version_unless_the_upgrade_was_cancelled() {
     );
 }
 
+/// One node forges that an upgrade from that version was cancelled, while the etcd here has crashed.
+#[test]
+fn rule_10_an_etcd_that_is_down_takes_no_version_that_skips_a_step() {
+    for (selected, expected) in [("3.6.16", true), ("3.7.3", false)] {
+        let mut obs = with_versions(1, &["3.5.35", "3.6.16", "3.7.3"]);
+        let present = obs.me.data.clone();
+        obs.assignment.as_mut().unwrap().etcd_version = Some(version("3.5.35"));
+        let forged = EtcdSelection {
+            cancelled: true,
+            ..to(selected)
+        };
+        select(&mut obs, &forged);
+        take_down(&mut obs.me, ActiveState::Failed);
+        obs.me.data = present;
+        let action = plan(&obs, &Memory::default()).action;
+        let taken = matches!(action, Some(Action::Assign { .. }));
+        assert_eq!(taken, expected, "{selected}: {action:?}");
+    }
+}
+
 #[test]
 fn a_new_member_begins_with_the_selected_version() {
     let mut obs = cluster(3, 2, 3);
