@@ -56,10 +56,15 @@ pub fn leave_to_stop(observation: &Observation, given: Option<&Grant>, down_for_
     if voters().count() == 1 || !voters().any(|voter| voter.id == etcd.member_id) {
         return Leave::go("no other member depends on it");
     }
-    if let Some((coordinator, _)) = leave(&cx, GrantPurpose::Restart) {
+    let others = other_voters(&cx, list, etcd.member_id);
+    // A grant may be older than what is seen here: another member may have gone down since.
+    let all_up = || {
+        let mut known = others.iter().filter_map(|(_, status)| *status);
+        known.all(NodeStatus::is_active)
+    };
+    if let Some((coordinator, _)) = leave(&cx, GrantPurpose::Restart).filter(|_| all_up()) {
         return Leave::go(format!("{coordinator} granted it"));
     }
-    let others = other_voters(&cx, list, etcd.member_id);
     let stays_down = others
         .iter()
         .find(|(_, status)| down_for_long && status.is_some_and(is_down));

@@ -26,13 +26,22 @@ pub(super) fn granted(decision: &Decision) -> Option<&NodeName> {
 
 #[test]
 fn a_stop_waits_for_a_grant_unless_waiting_is_of_no_use() {
-    let table: [(&str, Spoil, bool, &str); 10] = [
+    let table: [(&str, Spoil, bool, &str); 11] = [
         ("nothing yet", |_| {}, false, "has not granted it yet"),
         (
             "granted",
             |obs| peer(obs, 0).steering.grant = Some(grant_to(1)),
             true,
             "n1 granted it",
+        ),
+        (
+            "granted, and another member went down since",
+            |obs| {
+                peer(obs, 0).steering.grant = Some(grant_to(1));
+                take_down(peer(obs, 2), ActiveState::Activating);
+            },
+            false,
+            "etcd on n3 is restarted",
         ),
         (
             "granted to another node",
