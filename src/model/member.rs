@@ -62,9 +62,15 @@ pub fn are_tls(urls: &[String]) -> bool {
     !urls.is_empty() && urls.iter().all(|url| url.starts_with("https://"))
 }
 
-/// True if two URLs differ at most in their scheme.
+/// True if two URLs differ at most in their scheme. `localhost` and `127.0.0.1` are one host.
 pub fn same_endpoint(one: &str, other: &str) -> bool {
-    let endpoint = |url: &str| url.split_once("://").map(|(_, rest)| rest.to_owned());
+    let endpoint = |url: &str| {
+        let (_, rest) = url.split_once("://")?;
+        Some(match rest.strip_prefix("localhost:") {
+            Some(port) => format!("127.0.0.1:{port}"),
+            None => rest.to_owned(),
+        })
+    };
     endpoint(one).is_some_and(|rest| endpoint(other) == Some(rest))
 }
 
@@ -77,6 +83,8 @@ mod tests {
         assert!(same_endpoint("http://n1:2380", "https://n1:2380"));
         assert!(!same_endpoint("http://n1:2380", "http://n1:2381"));
         assert!(!same_endpoint("n1:2380", "n1:2380"), "no URLs");
+        assert!(same_endpoint("http://localhost:2380", "https://127.0.0.1:2380"));
+        assert!(!same_endpoint("http://localhost:2380", "http://127.0.0.1:2381"));
         assert!(are_tls(&["https://n1:2380".to_owned()]));
         assert!(!are_tls(&[]));
     }

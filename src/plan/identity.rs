@@ -6,17 +6,28 @@ use std::time::Duration;
 use super::context::Context;
 use super::orders::is_out;
 use crate::model::{
-    Action, ActionKind, Genesis, Incarnation, MemberList, NodeName, ReasonCode, are_tls, same_endpoint,
+    Action, ActionKind, Genesis, Incarnation, MemberList, NodeName, NodeStatus, ReasonCode, are_tls,
+    same_endpoint,
 };
 
 /// Reports doubtful members and nodes. True if the member list cannot be acted on.
 pub(super) fn doubtful(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> bool {
     for member in list.members.iter().filter(|m| cx.spec.node_of(m).is_none()) {
+        let runs = |status: &NodeStatus| {
+            let etcd = status.etcd.known();
+            etcd.is_some_and(|etcd| etcd.member_id == member.id && etcd.cluster_id == list.cluster_id)
+        };
+        let node = cx.known_nodes().into_iter().find(|(_, status)| runs(status));
+        let what_to_do = match node {
+            // An etcd that was taken over has its former name until then.
+            Some((node, _)) => format!("it runs on {node}, and gets that name when etcd is restarted there"),
+            None => "add its node, or remove it with etcdctl".to_owned(),
+        };
         cx.because(
             ReasonCode::UnknownMember,
             format!(
                 "member {} ({}, {}) belongs to no node in cluster.nodes: it counts for quorum, and is never acted on; \
-                 add its node, or remove it with etcdctl",
+                 {what_to_do}",
                 member.id,
                 if member.name.is_empty() { "not started" } else { &member.name },
                 member.peer_urls.join(",")

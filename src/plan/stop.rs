@@ -54,6 +54,13 @@ pub fn ok_to_stop(observation: &Observation, node: &NodeName) -> StopVerdict {
             notes.push(Reason::new(ReasonCode::LearnerJoins, text));
             promoted(&cx, list, learner, node)
         }
+        None if let Some(member) = may_have(&cx, list, node) => {
+            let text = format!(
+                "{node} may have member {}, which has neither the name nor the peer URL of a node in cluster.nodes",
+                member.id
+            );
+            vec![Reason::new(ReasonCode::UnknownMember, text)]
+        }
         None => {
             let text = format!("{node} has no member: etcd loses no vote with it");
             notes.push(Reason::new(ReasonCode::Spare, text));
@@ -70,6 +77,17 @@ pub fn ok_to_stop(observation: &Observation, node: &NodeName) -> StopVerdict {
         left: Some(voters_left(&cx, list, Some(node))),
         ..verdict(node, reasons, notes)
     }
+}
+
+/// A member of no configured node that this node may have: it is silent, or has an etcd. Unknown is never yes.
+fn may_have<'a>(cx: &Context<'_>, list: &'a MemberList, node: &NodeName) -> Option<&'a Member> {
+    let has_none = |status: &NodeStatus| status.assignment.is_none() && status.etcd.is_absent();
+    if cx.status_of(node).is_some_and(has_none) {
+        return None;
+    }
+    list.members
+        .iter()
+        .find(|member| cx.spec.node_of(member).is_none())
 }
 
 /// The coordinator's view, with the newest orders that any agent has.

@@ -216,6 +216,23 @@ fn a_node_without_a_vote_costs_no_quorum() {
     assert!(!ok_to_stop(&obs, &name(3)).ok, "nobody knows that it has no vote");
 }
 
+/// `init` takes over an etcd with another name and peer URL, which it keeps until its next start.
+#[test]
+fn a_member_of_no_configured_node_makes_no_yes_where_it_may_be() {
+    let mut obs = cluster(4, 3, 3);
+    let member = &mut list(&mut obs).members[2];
+    member.name = "default".to_owned();
+    member.peer_urls = vec!["http://elsewhere:2380".to_owned()];
+    let verdict = ok_to_stop(&obs, &name(2));
+    assert!(!verdict.ok, "{verdict:?}");
+    assert!(codes(&verdict.reasons).contains(&"unknown-member"), "{verdict:?}");
+    let spare = ok_to_stop(&obs, &name(3));
+    assert!(!codes(&spare.reasons).contains(&"unknown-member"), "{spare:?}");
+    silence(&mut obs, 3);
+    let silent = ok_to_stop(&obs, &name(3));
+    assert!(codes(&silent.reasons).contains(&"unknown-member"), "{silent:?}");
+}
+
 #[test]
 fn a_learner_may_be_stopped_unless_its_promotion_would_cost_quorum() {
     let mut obs = healthy(0);

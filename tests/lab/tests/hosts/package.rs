@@ -116,11 +116,11 @@ fn s42_install_and_purge_leave_a_foreign_etcd_alone() {
 }
 
 /// A configuration with an error in its second line.
-const BROKEN: &str = "[cluster]\nnmae = \"prod\"\n";
-const CONFIG: &str = "/etc/etcd-agent/config.toml";
+pub(crate) const BROKEN: &str = "[cluster]\nnmae = \"prod\"\n";
+pub(crate) const CONFIG: &str = "/etc/etcd-agent/config.toml";
 
 /// systemd does not start the agent again and again with a configuration that it has refused.
-fn the_agent_has_stopped_with_the_reason(host: &Host) {
+pub(crate) fn the_agent_has_stopped_with_the_reason(host: &Host) {
     let is_failed = || {
         let unit = |property: &str| host.unit_property("etcd-agent", property).unwrap();
         let state = (unit("ActiveState"), unit("NRestarts"), unit("ExecMainStatus"));
@@ -139,11 +139,11 @@ fn the_agent_has_stopped_with_the_reason(host: &Host) {
     assert_eq!(agent(host, &["status"]).code, 3);
 }
 
-/// The new version of the agent refuses the configuration of before. etcd runs on, and restarts. Returns its PID.
-fn an_upgrade_refuses_the_configuration(n1: &Host) -> u32 {
+/// After this upgrade the agent refuses its configuration. etcd runs on, and restarts. Returns its PID.
+pub(crate) fn an_upgrade_refuses_the_configuration(n1: &Host, upgrade: impl FnOnce()) -> u32 {
     let (fragment, pid) = ("/etc/etcd-agent/config.d/50-broken.toml", etcd_pid(n1));
     n1.write_file(fragment, BROKEN, "0644", "root:root").unwrap();
-    n1.install_deb(&deb()).unwrap();
+    upgrade();
     the_agent_has_stopped_with_the_reason(n1);
     assert_eq!(etcd_pid(n1), pid, "after an upgrade over a broken configuration");
     n1.systemctl(&["restart", "etcd"]).unwrap().ok().unwrap();
@@ -183,7 +183,7 @@ fn taken_over_where_its_file_says(n1: &Host) {
     );
 }
 
-/// The data directory, its owner in the archive, and whether etcd runs.
+/// Whether `discard-empty` has changed anything, and what it says.
 fn discard(host: &Host, changed: bool, said: &str) {
     let answer = agent(host, &["discard-empty", "-o", "json"]).ok().unwrap();
     let view: serde_json::Value = serde_json::from_str(&answer.stdout).unwrap();
@@ -191,12 +191,22 @@ fn discard(host: &Host, changed: bool, said: &str) {
     assert!(view["changed"] == changed && message.contains(said), "{view}");
 }
 
-fn keeps(host: &Host, said: &str) {
+/// `discard-empty` refuses, and etcd runs on.
+pub(crate) fn keeps(host: &Host, said: &str) {
     let pid = etcd_pid(host);
     let answer = agent(host, &["discard-empty"]);
     assert_eq!(answer.code, 4, "{}", answer.stdout);
     assert!(answer.stderr.contains(said), "{}", answer.stderr);
     assert_eq!(etcd_pid(host), pid, "etcd was stopped");
+}
+
+/// The etcd that runs on this empty data is stopped, and the data goes into the archive, once.
+pub(crate) fn the_empty_etcd_is_archived(host: &Host, data: &str) {
+    discard(host, true, "is moved to /var/lib/etcd/etcd-agent-archive/");
+    assert_eq!(host.unit_property("etcd", "ActiveState").unwrap(), "inactive");
+    let owner = format!("test ! -e {data} && stat -c %U /var/lib/etcd/etcd-agent-archive");
+    assert_eq!(host.sh(&owner).unwrap().ok().unwrap().text(), "etcd");
+    discard(host, false, "holds no data");
 }
 
 #[test]
@@ -207,15 +217,7 @@ fn an_empty_etcd_is_discarded_and_no_other() {
     let start = || n1.systemctl(&["start", "etcd"]).unwrap().ok().unwrap();
     discard(n1, false, "holds no data");
     start();
-    discard(n1, true, "is moved to /var/lib/etcd/etcd-agent-archive/");
-    assert_eq!(n1.unit_property("etcd", "ActiveState").unwrap(), "inactive");
-    let owners = n1
-        .sh(&format!(
-            "test ! -e {DATA} && stat -c %U /var/lib/etcd/etcd-agent-archive"
-        ))
-        .unwrap();
-    assert_eq!(owners.ok().unwrap().text(), "etcd");
-    discard(n1, false, "holds no data");
+    the_empty_etcd_is_archived(n1, DATA);
 
     let (defaults, log) = ("/etc/default/etcd", "/var/lib/etcd/log");
     n1.write_file(defaults, format!("ETCD_WAL_DIR={log}\n"), "0644", "root:root")
@@ -288,7 +290,7 @@ fn s42_package() {
     assert_eq!(version(n1), format!("{before}+next1"));
     wait_status(n1, 0);
     assert_eq!(etcd_pid(n1), pid, "after an upgrade of the agent");
-    let pid = an_upgrade_refuses_the_configuration(n1);
+    let pid = an_upgrade_refuses_the_configuration(n1, || n1.install_deb(&deb()).unwrap());
 
     apt(n1, "remove");
     assert_eq!(etcd_pid(n1), pid, "after the agent was removed");
