@@ -19,6 +19,9 @@ _etcd__agent() {
             etcd__agent,alarm)
                 cmd="etcd__agent__subcmd__alarm"
                 ;;
+            etcd__agent,archive)
+                cmd="etcd__agent__subcmd__archive"
+                ;;
             etcd__agent,backup)
                 cmd="etcd__agent__subcmd__backup"
                 ;;
@@ -123,6 +126,24 @@ _etcd__agent() {
                 ;;
             etcd__agent__subcmd__alarm__subcmd__help,list)
                 cmd="etcd__agent__subcmd__alarm__subcmd__help__subcmd__list"
+                ;;
+            etcd__agent__subcmd__archive,help)
+                cmd="etcd__agent__subcmd__archive__subcmd__help"
+                ;;
+            etcd__agent__subcmd__archive,list)
+                cmd="etcd__agent__subcmd__archive__subcmd__list"
+                ;;
+            etcd__agent__subcmd__archive,prune)
+                cmd="etcd__agent__subcmd__archive__subcmd__prune"
+                ;;
+            etcd__agent__subcmd__archive__subcmd__help,help)
+                cmd="etcd__agent__subcmd__archive__subcmd__help__subcmd__help"
+                ;;
+            etcd__agent__subcmd__archive__subcmd__help,list)
+                cmd="etcd__agent__subcmd__archive__subcmd__help__subcmd__list"
+                ;;
+            etcd__agent__subcmd__archive__subcmd__help,prune)
+                cmd="etcd__agent__subcmd__archive__subcmd__help__subcmd__prune"
                 ;;
             etcd__agent__subcmd__backup,annotate)
                 cmd="etcd__agent__subcmd__backup__subcmd__annotate"
@@ -259,6 +280,9 @@ _etcd__agent() {
             etcd__agent__subcmd__help,alarm)
                 cmd="etcd__agent__subcmd__help__subcmd__alarm"
                 ;;
+            etcd__agent__subcmd__help,archive)
+                cmd="etcd__agent__subcmd__help__subcmd__archive"
+                ;;
             etcd__agent__subcmd__help,backup)
                 cmd="etcd__agent__subcmd__help__subcmd__backup"
                 ;;
@@ -351,6 +375,12 @@ _etcd__agent() {
                 ;;
             etcd__agent__subcmd__help__subcmd__alarm,list)
                 cmd="etcd__agent__subcmd__help__subcmd__alarm__subcmd__list"
+                ;;
+            etcd__agent__subcmd__help__subcmd__archive,list)
+                cmd="etcd__agent__subcmd__help__subcmd__archive__subcmd__list"
+                ;;
+            etcd__agent__subcmd__help__subcmd__archive,prune)
+                cmd="etcd__agent__subcmd__help__subcmd__archive__subcmd__prune"
                 ;;
             etcd__agent__subcmd__help__subcmd__backup,annotate)
                 cmd="etcd__agent__subcmd__help__subcmd__backup__subcmd__annotate"
@@ -503,7 +533,7 @@ _etcd__agent() {
 
     case "${cmd}" in
         etcd__agent)
-            opts="-h -V --host --color --help --version run reload init discard-empty status plan ok-to-stop events pause resume move-leader restart defrag upgrade downgrade move reboot-lock log-level alarm member backup etcd-manager restore bootstrap epoch spec store render config help"
+            opts="-h -V --host --color --help --version run reload init discard-empty archive status plan ok-to-stop events pause resume move-leader restart defrag upgrade downgrade move reboot-lock log-level alarm member backup etcd-manager restore bootstrap epoch spec store render config help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -649,6 +679,152 @@ _etcd__agent() {
                     ;;
                 -o)
                     COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                --host)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        etcd__agent__subcmd__archive)
+            opts="-h --host --color --help list prune help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --host)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        etcd__agent__subcmd__archive__subcmd__help)
+            opts="list prune help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        etcd__agent__subcmd__archive__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        etcd__agent__subcmd__archive__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        etcd__agent__subcmd__archive__subcmd__help__subcmd__prune)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        etcd__agent__subcmd__archive__subcmd__list)
+            opts="-o -h --data-dir --output --host --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --data-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                --host)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        etcd__agent__subcmd__archive__subcmd__prune)
+            opts="-o -h --force --yes --dry-run --output --data-dir --host --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                --data-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --host)
@@ -1869,7 +2045,7 @@ _etcd__agent() {
             return 0
             ;;
         etcd__agent__subcmd__help)
-            opts="run reload init discard-empty status plan ok-to-stop events pause resume move-leader restart defrag upgrade downgrade move reboot-lock log-level alarm member backup etcd-manager restore bootstrap epoch spec store render config help"
+            opts="run reload init discard-empty archive status plan ok-to-stop events pause resume move-leader restart defrag upgrade downgrade move reboot-lock log-level alarm member backup etcd-manager restore bootstrap epoch spec store render config help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1911,6 +2087,48 @@ _etcd__agent() {
             return 0
             ;;
         etcd__agent__subcmd__help__subcmd__alarm__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        etcd__agent__subcmd__help__subcmd__archive)
+            opts="list prune"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        etcd__agent__subcmd__help__subcmd__archive__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        etcd__agent__subcmd__help__subcmd__archive__subcmd__prune)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

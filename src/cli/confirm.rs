@@ -101,6 +101,7 @@ mod tests {
             "member remove",
             "backup prune",
             "backup delete",
+            "archive prune",
             "etcd-manager commands delete",
             "discard-empty",
             "restore",

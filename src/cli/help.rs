@@ -32,7 +32,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         &["backup", "restore", "store", "etcd-manager"],
     ),
     ("Configuration", &["config", "render", "reload"]),
-    ("Host", &["init", "discard-empty", "run"]),
+    ("Host", &["init", "discard-empty", "archive", "run"]),
 ];
 
 /// The command line with its verbs in groups.

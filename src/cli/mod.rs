@@ -1,6 +1,8 @@
 //! The command line: one file per command.
 
 mod alarm;
+mod archive;
+mod archive_table;
 mod backup;
 mod backup_change;
 mod backup_run;
@@ -98,6 +100,8 @@ enum Verb {
     Reload(reload::ReloadArgs),
     Init(init::InitArgs),
     DiscardEmpty(discard_empty::DiscardArgs),
+    #[command(subcommand)]
+    Archive(archive::ArchiveVerb),
     Status(status::StatusArgs),
     Plan(plan::PlanArgs),
     OkToStop(ok_to_stop::StopArgs),
@@ -232,6 +236,7 @@ async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
         Verb::Reload(args) => reload::run(paths, args).await,
         Verb::Init(args) => init::run(paths, args).await,
         Verb::DiscardEmpty(args) => discard_empty::run(paths, args).await,
+        Verb::Archive(verb) => archive::run(paths, &verb),
         Verb::Status(args) => status::run(paths, args).await,
         Verb::Plan(args) => plan::run(paths, args).await,
         Verb::OkToStop(args) => ok_to_stop::run(paths, args).await,

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod already;
+mod archive;
 mod backup_change;
 mod backup_show;
 pub(in crate::cli) mod fixture;
@@ -64,6 +65,11 @@ fn the_command_line_is_well_formed() {
         "backup keep 2026-03-01T12:00:00Z-000003 --undo",
         "backup annotate 2026-03-01T12:00:00Z-000003 text --dry-run",
         "backup annotate latest --remove -o yaml",
+        "archive list",
+        "archive list --data-dir /mnt/old/etcd -o yaml",
+        "archive prune",
+        "archive prune --dry-run -o json",
+        "archive prune 20261127T120000Z-restore-1-2 20261127T110000Z-older-epoch-1-2.wal --force --yes",
         "restore latest --yes --without n2 --without n3",
         "restore latest --revision 81240",
         "restore latest --time 2026-03-01T12:00:00Z",
@@ -123,6 +129,9 @@ fn the_command_line_is_well_formed() {
     let acts = Cli::try_parse_from(["etcd-agent", "backup", "--format", "etcd-manager"]);
     assert!(acts.is_err(), "`backup` shows help, with options too");
     for bad in [
+        "archive prune --force",
+        "archive prune ../x",
+        "archive prune by-hand",
         "backup delete",
         "backup now --increment --note x",
         "backup keep x --undo --reason y",

@@ -15,6 +15,8 @@ const WITHOUT: &[(&str, &str)] = &[
 const SCHEMAS: &[(&str, &[&str])] = &[
     ("alarm disarm", &["disarm"]),
     ("alarm list", &["alarms"]),
+    ("archive list", &["archives"]),
+    ("archive prune", &["change"]),
     ("backup annotate", &["change"]),
     ("backup delete", &["change"]),
     ("backup keep", &["change"]),

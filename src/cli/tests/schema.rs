@@ -36,7 +36,7 @@ fn valid(schema: &str, text: &str) -> Value {
 }
 
 /// A list as a command prints it.
-fn listed<T: serde::Serialize>(schema: &str, name: &'static str, list: &[T]) -> Value {
+pub(super) fn listed<T: serde::Serialize>(schema: &str, name: &'static str, list: &[T]) -> Value {
     let seen = valid(schema, &out::json(&out::named(name, list)).unwrap());
     assert_eq!(seen[name].as_array().unwrap().len(), list.len());
     seen
@@ -150,6 +150,7 @@ fn what_is_not_a_status_is_refused() {
         ("backups", "backups", json!({"id": "x", "unreadable": 1})),
         ("retention", "backups", json!({"id": "x", "keep": []})),
         ("alarms", "alarms", json!({"alarm": "NOSPACE"})),
+        ("archives", "archives", json!({"name": "x", "keep": []})),
         ("commands", "commands", json!({"name": 1})),
         ("settings", "settings", json!({"field": "cluster.size"})),
     ] {

@@ -2,54 +2,77 @@
 //! is elsewhere has an archive next to it, in which it has the name of its data with `.wal` after it.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use super::ages::{self, Moment};
-use super::owner::{Owner, parent};
+#[cfg(test)]
+use super::owner::Owner;
+use super::owner::parent;
 use super::{inspect, moves};
-use crate::config::ArchiveSettings;
-use crate::model::ClusterId;
-use crate::unit::{DataDirs, files, journal, wal};
+use crate::model::{ClusterId, MemberId};
+use crate::unit::{DataDirs, files, wal};
 
 const FORM: &str = "%Y%m%dT%H%M%SZ";
+/// How long the oneshot waits for a command that works on the archive, and how often it tries.
+const WAIT: Duration = if cfg!(test) {
+    Duration::from_millis(100)
+} else {
+    Duration::from_secs(5)
+};
+const EVERY: Duration = Duration::from_millis(20);
 
 /// The archive of the data, and that of the log. They are one if both are in the same directory, or if the
 /// log is part of the data.
-struct Archives {
-    data: PathBuf,
-    log: PathBuf,
+#[derive(Debug)]
+pub(super) struct Archives {
+    pub(super) data: PathBuf,
+    pub(super) log: PathBuf,
 }
 
 impl Archives {
-    fn of(dirs: &DataDirs) -> Result<Self, String> {
+    pub(super) fn of(dirs: &DataDirs) -> Result<Self, String> {
         Ok(Self {
             data: beside(dirs.data())?,
             log: beside(dirs.wal().unwrap_or(dirs.data()))?,
         })
     }
 
-    fn data(&self, name: &str) -> PathBuf {
+    /// Where the data of this name is.
+    pub(super) fn data(&self, name: &str) -> PathBuf {
         self.data.join(name)
     }
 
-    fn log(&self, name: &str) -> PathBuf {
+    /// Where its log is, if it was elsewhere.
+    pub(super) fn log(&self, name: &str) -> PathBuf {
         self.log.join(format!("{name}.wal"))
     }
 
-    fn has(&self, name: &str) -> bool {
+    pub(super) fn has(&self, name: &str) -> bool {
         is_there(&self.data(name)) || is_there(&self.log(name))
     }
 
     /// The names of what is archived, whether of data, of a log or of both.
-    fn names(&self) -> Result<BTreeSet<String>, String> {
-        let mut names = BTreeSet::new();
+    pub(super) fn names(&self) -> Result<BTreeSet<String>, String> {
+        let names = self.entries()?.into_iter().map(|(_, name)| name);
+        Ok(names
+            .filter(|name| time_of(name).is_some())
+            .map(|name| name.strip_suffix(".wal").unwrap_or(&name).to_owned())
+            .collect())
+    }
+
+    /// Everything in the archives: where it is, and its name.
+    pub(super) fn entries(&self) -> Result<BTreeSet<(PathBuf, String)>, String> {
+        let mut found = BTreeSet::new();
         for archive in [&self.data, &self.log] {
             let entries = match fs::read_dir(archive) {
                 Ok(entries) => entries,
@@ -57,15 +80,37 @@ impl Archives {
                 Err(error) => return Err(format!("{}: {error}", archive.display())),
             };
             for entry in entries.flatten() {
-                let Ok(name) = entry.file_name().into_string() else {
-                    continue;
-                };
-                if time_of(&name).is_some() {
-                    names.insert(name.strip_suffix(".wal").unwrap_or(&name).to_owned());
+                if let Ok(name) = entry.file_name().into_string() {
+                    found.insert((entry.path(), name));
                 }
             }
         }
-        Ok(names)
+        Ok(found)
+    }
+
+    /// Keeps other archivals and removals apart for as long as the file is open. `None` if one is at work.
+    pub(super) fn lock(&self) -> io::Result<Option<File>> {
+        let archive = match files::open_no_link(&self.data)? {
+            Some(archive) => archive,
+            None => files::open_no_link(&self.log)?.ok_or(io::ErrorKind::NotFound)?,
+        };
+        match flock(&archive, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(archive)),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// As [`Self::lock`], after a while. The oneshot goes on without it then: a command must not keep a restore from
+    /// its place, and each step is safe without the lock.
+    pub(super) fn lock_soon(&self) -> Option<File> {
+        let until = Instant::now() + WAIT;
+        loop {
+            match self.lock() {
+                Ok(None) if Instant::now() < until => thread::sleep(EVERY),
+                locked => return locked.ok().flatten(),
+            }
+        }
     }
 }
 
@@ -75,11 +120,12 @@ pub(super) fn dir(owner: &Owner) -> Result<PathBuf, String> {
     beside(owner.dirs.data())
 }
 
+/// The archive of what is replaced at this place.
 pub(super) fn beside(dir: &Path) -> Result<PathBuf, String> {
     Ok(parent(dir)?.join("etcd-agent-archive"))
 }
 
-fn is_there(path: &Path) -> bool {
+pub(super) fn is_there(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
@@ -122,6 +168,7 @@ pub(super) fn put(dirs: &DataDirs, why: &str, now: &Moment) -> Result<Option<Pat
     if log.is_some() {
         make(&archives.log)?;
     }
+    let _alone = archives.lock_soon();
     if data {
         rename(dirs.data(), &archives.data(&name))?;
     }
@@ -207,126 +254,42 @@ fn name_part(why: &str) -> String {
     }
 }
 
-/// Removes surplus directories, each with its log, and logs them; see [`surplus`]. When a disk is nearly
-/// full, those beyond the count are removed regardless of their age.
-pub(super) fn prune(owner: &Owner, now: &Moment) -> Result<(), String> {
-    let archives = Archives::of(&owner.dirs)?;
-    if !is_there(&archives.data) {
-        return Ok(());
-    }
-    let put = ages::read(&archives.data);
-    let names = archives.names()?.into_iter();
-    let mut entries: Vec<Entry> = names
-        .filter_map(|name| Entry::new(&archives, name, &put, now))
-        .collect();
-    entries.sort_unstable_by(|a, b| b.name.cmp(&a.name));
-    let gone = surplus(&entries, owner.archive);
-    for name in &gone {
-        remove(
-            &archives,
-            name,
-            "it is old, and beyond archive.keep or archive.max_age",
-        )?;
-    }
-    let short = || {
-        [&archives.data, &archives.log]
-            .into_iter()
-            .any(|dir| (owner.short_of_space)(dir))
-    };
-    for name in for_space(&entries, owner.archive) {
-        if gone.contains(&name) || !short() {
-            continue;
-        }
-        remove(
-            &archives,
-            &name,
-            "the disk is nearly full, and there are more than archive.keep",
-        )?;
-    }
-    ages::forget(&archives.data, put, |name| archives.has(name))
-        .map_err(|error| format!("{}: {error}", archives.data.display()))
-}
-
-/// Removes the log first: what a crash leaves is found by its data.
-fn remove(archives: &Archives, name: &str, why: &str) -> Result<(), String> {
-    for path in [archives.log(name), archives.data(name)] {
-        match fs::remove_dir_all(&path) {
-            Ok(()) => journal::say(&format!("{} was removed: {why}", path.display())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(format!("removing {}: {error}", path.display())),
-        }
-    }
-    Ok(())
-}
-
-/// One archived data directory.
-#[derive(Debug, Clone)]
-struct Entry {
-    name: String,
-    /// By the clock.
-    age: Duration,
-    /// A lower bound, independent of changes of the clock.
-    lived: Duration,
-    /// The cluster of its data, if that can be read.
-    cluster: Option<ClusterId>,
-}
-
-impl Entry {
-    /// `None` if its name is not one of ours.
-    fn new(archives: &Archives, name: String, put: &ages::Ages, now: &Moment) -> Option<Self> {
-        let time = time_of(&name)?;
-        let log = [archives.log(&name), archives.data(&name).join("member/wal")];
-        Some(Self {
-            age: Duration::try_from(now.wall.duration_since(time)).unwrap_or_default(),
-            lived: ages::lived(put.get(&name), now),
-            cluster: log
-                .iter()
-                .find_map(|log| wal::identify(log).ok())
-                .map(|ids| ids.0),
-            name,
-        })
-    }
-}
-
-/// Whether each of them stays whatever its age: the newest, and the newest of each cluster. `entries` is
-/// newest first.
-fn stays(entries: &[Entry]) -> Vec<bool> {
-    let mut seen = BTreeSet::new();
-    entries.iter().map(|entry| seen.insert(entry.cluster)).collect()
-}
-
-/// The directories beyond the configured count or age. A replacement that fails repeatedly, or a clock that
-/// jumps, must not empty the archive: nothing is removed before `min_age`, by the clock and by the time that
-/// has certainly passed.
-fn surplus(entries: &[Entry], limits: ArchiveSettings) -> Vec<String> {
-    let old = |entry: &Entry| entry.age > limits.min_age && entry.lived > limits.min_age;
-    entries
-        .iter()
-        .zip(stays(entries))
-        .enumerate()
-        .filter(|(at, (entry, stays))| {
-            !stays && old(entry) && (*at >= limits.keep || entry.age > limits.max_age)
-        })
-        .map(|(_, (entry, _))| entry.name.clone())
-        .collect()
-}
-
-/// The directories that may be removed when space is short, the oldest first.
-fn for_space(entries: &[Entry], limits: ArchiveSettings) -> Vec<String> {
-    let beyond = entries
-        .iter()
-        .zip(stays(entries))
-        .enumerate()
-        .filter(|(at, (_, stays))| !stays && *at >= limits.keep)
-        .map(|(_, (entry, _))| entry.name.clone());
-    let mut beyond: Vec<String> = beyond.collect();
-    beyond.reverse();
-    beyond
-}
-
-fn time_of(name: &str) -> Option<Timestamp> {
+/// When it was archived; `None` if the name is not one of the agent's.
+pub(super) fn time_of(name: &str) -> Option<Timestamp> {
     let time = DateTime::strptime(FORM, name.split('-').next()?).ok()?;
     Some(time.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
+}
+
+/// What [`free_name`] has written into a name.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Parts<'a> {
+    pub(super) why: Option<&'a str>,
+    pub(super) ids: Option<(ClusterId, MemberId)>,
+}
+
+/// The parts of a name after its time. IDs that were not known are `unknown` there.
+pub(super) fn parts(name: &str) -> Parts<'_> {
+    let Some((_, rest)) = name.split_once('-') else {
+        return Parts::default();
+    };
+    let is_number = |text: &str| text.len() < 3 && text.bytes().all(|b| b.is_ascii_digit());
+    let numbered = rest.rsplit_once('-').filter(|(_, last)| is_number(last));
+    let found = numbered.and_then(|(stem, _)| why_and_ids(stem));
+    found.or_else(|| why_and_ids(rest)).unwrap_or(Parts {
+        why: Some(rest),
+        ids: None,
+    })
+}
+
+fn why_and_ids(text: &str) -> Option<Parts<'_>> {
+    let (rest, member) = text.rsplit_once('-')?;
+    let (why, cluster) = rest.rsplit_once('-')?;
+    let ids = if (cluster, member) == ("unknown", "unknown") {
+        None
+    } else {
+        Some((cluster.parse().ok()?, member.parse().ok()?))
+    };
+    Some(Parts { why: Some(why), ids })
 }
 
 #[cfg(test)]
@@ -334,70 +297,57 @@ fn time_of(name: &str) -> Option<Timestamp> {
 mod tests {
     use super::*;
 
-    const DAY: Duration = Duration::from_hours(24);
-
-    /// Newest first: days by the clock, days that have certainly passed, the cluster.
-    fn entries(of: &[(u32, u32, u64)]) -> Vec<Entry> {
-        of.iter()
-            .map(|(age, lived, cluster)| Entry {
-                name: format!("{age}"),
-                age: DAY * *age,
-                lived: DAY * *lived,
-                cluster: Some(ClusterId(*cluster)),
-            })
-            .collect()
-    }
-
-    fn limits(keep: usize, min: u32, max: u32) -> ArchiveSettings {
-        ArchiveSettings {
-            keep,
-            min_age: DAY * min,
-            max_age: DAY * max,
-        }
-    }
-
-    #[test]
-    fn what_goes() {
-        let same = entries(&[(1, 1, 1), (8, 8, 1), (10, 10, 1), (40, 40, 1)]);
-        let cases = [
-            ("by count", limits(2, 7, 365), vec!["10", "40"]),
-            ("by age", limits(9, 7, 30), vec!["40"]),
-            ("by both", limits(3, 7, 9), vec!["10", "40"]),
-            (
-                "the newest stays, by count",
-                limits(0, 7, 365),
-                vec!["8", "10", "40"],
-            ),
-            ("the newest stays, by age", limits(9, 0, 0), vec!["8", "10", "40"]),
-            ("nothing", limits(9, 7, 365), vec![]),
-            ("nothing that is young", limits(1, 20, 0), vec!["40"]),
-        ];
-        for (case, limits, expected) in cases {
-            assert_eq!(surplus(&same, limits), expected, "{case}");
-        }
-    }
-
-    #[test]
-    fn f06_the_newest_of_each_cluster_stays() {
-        let mixed = entries(&[(1, 1, 1), (50, 50, 2), (60, 60, 1), (70, 70, 2), (80, 80, 3)]);
-        assert_eq!(surplus(&mixed, limits(1, 7, 30)), ["60", "70"]);
-        assert_eq!(
-            for_space(&mixed, limits(1, 7, 30)),
-            ["70", "60"],
-            "the oldest first"
-        );
-    }
-
-    /// All of them are 30 days older by the clock than they are.
-    #[test]
-    fn f06_a_clock_that_jumps_empties_nothing() {
-        let jumped = entries(&[(0, 0, 1), (31, 1, 1), (33, 3, 1), (36, 6, 1), (50, 20, 1)]);
-        assert_eq!(surplus(&jumped, limits(2, 7, 30)), ["50"]);
-    }
-
     #[test]
     fn a_reason_becomes_part_of_a_name() {
         assert_eq!(name_part("Data lost / ../x"), "data-lost------x");
         assert_eq!(name_part("…"), "replaced");
+    }
+
+    #[test]
+    fn a_name_says_why_and_whose() {
+        let ids = |cluster, member| Some((ClusterId(cluster), MemberId(member)));
+        for (rest, why, of) in [
+            (
+                "-older-epoch-cafe0123-beef0456",
+                "older-epoch",
+                ids(0xcafe_0123, 0xbeef_0456),
+            ),
+            (
+                "-restore-cafe0123-beef0456-2",
+                "restore",
+                ids(0xcafe_0123, 0xbeef_0456),
+            ),
+            ("-restore-1-2", "restore", ids(1, 2)),
+            ("-data-lost-1-2", "data-lost", ids(1, 2)),
+            ("-unusable-unknown-unknown", "unusable", None),
+            ("-unusable-unknown-unknown-3", "unusable", None),
+            ("-by-hand", "by-hand", None),
+        ] {
+            let name = format!("20261127T120000Z{rest}");
+            let expected = Parts {
+                why: Some(why),
+                ids: of,
+            };
+            assert_eq!(parts(&name), expected, "{name}");
+            assert!(time_of(&name).is_some(), "{name}");
+        }
+        assert_eq!(parts("20261127T120000Z"), Parts::default());
+        assert_eq!(time_of("by-hand"), None);
+    }
+
+    #[test]
+    fn one_at_a_time() {
+        let root = tempfile::tempdir().unwrap();
+        let archives = Archives::of(&DataDirs::new(root.path().join("default"), None)).unwrap();
+        assert!(
+            archives.lock().is_err() && archives.lock_soon().is_none(),
+            "no archive"
+        );
+        fs::create_dir(&archives.data).unwrap();
+        let held = archives.lock().unwrap();
+        assert!(held.is_some());
+        assert!(archives.lock().unwrap().is_none() && archives.lock_soon().is_none());
+        drop(held);
+        assert!(archives.lock_soon().is_some());
     }
 }

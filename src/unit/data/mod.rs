@@ -3,7 +3,11 @@
 
 mod ages;
 mod archive;
+mod archive_access;
+mod archive_prune;
+mod archive_retention;
 mod archive_trouble;
+mod archived;
 pub mod build_data_dir;
 mod database;
 mod drift;
@@ -31,7 +35,10 @@ use crate::model::{DataState, V2Names};
 use crate::paths::Paths;
 use crate::ports::{DataReport, DataRequest, Inspection, ProcessReport};
 
+pub use archive_prune::RemovalCause;
+pub use archive_retention::ArchiveKeep;
 pub use archive_trouble::archive_trouble;
+pub use archived::{Archive, ArchiveError, Archived, Removal, is_archive_name};
 pub use tls_files::tls_troubles;
 
 use owner::Owner;

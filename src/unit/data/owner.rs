@@ -143,7 +143,7 @@ pub(super) fn parent(dir: &Path) -> Result<&Path, String> {
 }
 
 /// Less than a tenth is free. Unknown counts as enough.
-fn short_of_space(dir: &Path) -> bool {
+pub(super) fn short_of_space(dir: &Path) -> bool {
     rustix::fs::statvfs(dir).is_ok_and(|stat| stat.f_bavail < stat.f_blocks / 10)
 }
 

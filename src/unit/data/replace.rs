@@ -11,7 +11,7 @@ use std::path::Path;
 use super::ages::Moment;
 use super::owner::Owner;
 use super::stage::{self, Swap};
-use super::{archive, inspect, moves};
+use super::{archive, archive_prune, inspect, moves};
 use crate::model::{ClusterId, Epoch, MemberId};
 use crate::unit::{files, journal};
 
@@ -46,7 +46,7 @@ pub(super) fn replace(
     if staged {
         finished(owner, epoch)?;
     }
-    archive::prune(owner, &now)
+    archive_prune::prune(owner, &now)
 }
 
 fn put_away(owner: &Owner, why: &str, whose: (ClusterId, MemberId), now: &Moment) -> Result<(), String> {

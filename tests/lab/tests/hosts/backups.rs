@@ -5,8 +5,9 @@ use std::fs;
 use std::thread;
 
 use crate::common::{
-    DATA, SOON, agent, assert_value, backup_now, backups, etcd_pid, etcd_pids, follower, formed, formed_of,
-    increment_now, kill_etcd, logged, member_ids, put, status, wait_reason, wait_status, wait_stored,
+    DATA, SOON, agent, archived, assert_value, backup_now, backups, etcd_pid, etcd_pids, follower, formed,
+    formed_of, increment_now, kill_etcd, logged, member_ids, put, status, wait_reason, wait_status,
+    wait_stored,
 };
 use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, wait_until};
 
@@ -118,6 +119,40 @@ fn look(host: &Host, dir: &str, key: &str) -> String {
     host.sh(&script).unwrap().ok().unwrap().stdout.trim().to_owned()
 }
 
+/// `archive list` and `archive prune` as root, who works with the rights of etcd's user there.
+fn only_what_is_named_leaves_the_archive(host: &Host) {
+    let json = |args: &[&str]| -> serde_json::Value {
+        let answer = agent(host, args).ok().unwrap();
+        serde_json::from_str(&answer.stdout).unwrap()
+    };
+    let list = json(&["archive", "list", "-o", "json"]);
+    let [only] = list["archives"].as_array().unwrap().as_slice() else {
+        panic!("{list}");
+    };
+    let name = only["name"].as_str().unwrap();
+    assert_eq!(archived(host), [name]);
+    assert!(only["why"].as_str().unwrap().starts_with("older-epoch"), "{only}");
+    assert_eq!(only["keep"][0], "newest", "{only}");
+    assert!(only["size_bytes"].as_u64().unwrap() > 0, "{only}");
+
+    let by_hand = "/var/lib/etcd/etcd-agent-archive/by-hand";
+    host.sh(&format!("mkdir {by_hand}")).unwrap().ok().unwrap();
+    let none = json(&["archive", "prune", "-o", "json"]);
+    assert_eq!(none["changed"], false, "retention keeps it: {none}");
+    for (args, says) in [(&["--force"][..], "--yes"), (&["--yes"][..], "--force")] {
+        let refused = agent(host, &[&["archive", "prune", name][..], args].concat());
+        assert_eq!(refused.code, 4, "{}{}", refused.stdout, refused.stderr);
+        assert!(refused.stderr.contains(says), "{}", refused.stderr);
+    }
+    assert_eq!(archived(host), [name, "by-hand"]);
+    for changed in [true, false] {
+        let pruned = json(&["archive", "prune", name, "--yes", "--force", "-o", "json"]);
+        assert_eq!(pruned["changed"], changed, "{pruned}");
+        assert_eq!(archived(host), ["by-hand"]);
+    }
+    host.sh(&format!("rmdir {by_hand}")).unwrap().ok().unwrap();
+}
+
 /// A restore of a running cluster moves the existing data to the archive.
 #[test]
 fn s17_restore_over_living_data_archives_it() {
@@ -153,6 +188,7 @@ fn s17_restore_over_living_data_archives_it() {
         );
         assert!(archive.stdout.contains("older-epoch"), "{}", archive.stdout);
     }
+    only_what_is_named_leaves_the_archive(n2);
 
     // An etcd of the replaced epoch waits for quorum and does not answer, and its agent starts with an empty
     // state. The data identifies its epoch.
