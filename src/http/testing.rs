@@ -121,6 +121,9 @@ impl AgentHandle for FakeAgent {
         let _ = self.version.subscribe().wait_for(|now| *now > version).await;
         self.told.fetch_add(1, Ordering::Relaxed);
     }
+    async fn is_etcds(&self, _: u32) -> bool {
+        true
+    }
     async fn fresh_status(&self) -> PortResult<NodeStatus> {
         if !self.is_live() {
             return Err(PortError::Retryable("the agent has not looked again".to_owned()));

@@ -26,9 +26,7 @@ pub trait AgentHandle: Send + Sync {
     /// its etcd.
     async fn first_look(&self) {}
     /// Whether this process belongs to `etcd.service`, as the gate does. True if that cannot be determined.
-    async fn is_etcds(&self, _pid: u32) -> bool {
-        true
-    }
+    async fn is_etcds(&self, pid: u32) -> bool;
     /// This node's status from a look that begins after the call.
     ///
     /// # Errors

@@ -31,9 +31,7 @@ pub trait Peers: Send + Sync {
         BTreeMap::new()
     }
     /// Whether each peer was asked at least once, with or without success.
-    fn asked(&self) -> bool {
-        true
-    }
+    fn asked(&self) -> bool;
     /// Returns when something in `last_seen` has changed since the last call.
     async fn changed(&self);
     /// Asks an elector for all it knows.

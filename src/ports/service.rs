@@ -208,9 +208,7 @@ pub trait ServiceManager: Send + Sync {
         ))
     }
     /// Whether this process belongs to `etcd.service`.
-    async fn is_etcds(&self, _pid: u32) -> PortResult<bool> {
-        Ok(true)
-    }
+    async fn is_etcds(&self, pid: u32) -> PortResult<bool>;
     /// Whether the file system of this directory has space for the next file of etcd's log; true if that
     /// cannot be determined.
     fn has_room(&self, _dir: &Path) -> bool {

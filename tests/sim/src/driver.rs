@@ -141,6 +141,7 @@ impl<'a> Driver<'a> {
                         inject(&self.sim, &Fault::Resume(host));
                     }
                     self.release_locks();
+                    self.make_anew();
                 }
                 if over >= HEED_MS && over % HEED_MS < 500 {
                     orders::heed(&self.sim);

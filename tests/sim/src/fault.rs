@@ -55,6 +55,8 @@ pub enum Fault {
     KeepBackup(usize),
     /// Somebody writes a smaller size directly into the store, without an agent.
     StoreShrinks(usize),
+    /// Somebody forges the record of an epoch in the store that is this far ahead of the newest one, until `Mend`.
+    ForgesRecord(u64),
     /// The agent and the etcd of this host lie in their answers and pushes, until people repair the host.
     Lies(usize),
     /// Typed here: restore the newest backup.
@@ -71,6 +73,8 @@ pub enum Fault {
     Mask(usize),
     /// Typed here: restart etcd on all nodes, one after the other.
     RestartAll(usize),
+    /// Typed here: restart etcd on that node.
+    RestartOne(usize, usize),
     /// A package restarts etcd here.
     RestartByOthers(usize),
     /// Typed here: pause.
@@ -85,6 +89,8 @@ pub enum Fault {
     FillsUp,
     /// Typed here: defragment etcd on all nodes, one after the other.
     DefragAll(usize),
+    /// Typed here: cancel the rest of a defragmentation.
+    CancelDefrag(usize),
     /// Typed here: cancel the rest of a restart.
     CancelRestart(usize),
     /// Typed here: upgrade to the version with this number in `VERSIONS`.

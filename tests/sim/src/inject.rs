@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use etcd_agent::model::{
-    BackupChange, BackupId, BackupOrder, ClusterId, DirectiveChange, MemberId, NodeName,
-};
+use etcd_agent::model::{ClusterId, DirectiveChange, Epoch, MemberId, NodeName};
 use etcd_agent::ports::AgentHandle;
 
 use crate::fault::Fault;
+use crate::liar;
 use crate::moves;
-use crate::orders::{What, give};
+use crate::orders::{What, give, keep_backup};
 use crate::ports::set_skew;
 use crate::sim::Sim;
 use crate::world::raft::Dir;
@@ -46,7 +45,9 @@ pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
         Fault::Pause(_)
         | Fault::Resume(_)
         | Fault::RestartAll(_)
+        | Fault::RestartOne(..)
         | Fault::DefragAll(_)
+        | Fault::CancelDefrag(_)
         | Fault::CancelRestart(_)
         | Fault::Upgrade(..)
         | Fault::Downgrade(..)
@@ -72,6 +73,7 @@ pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
             world.forger = Some(*host);
             world.lied = Some(*host);
         }
+        Fault::ForgesRecord(ahead) => forge_record(&mut sim.world(), *ahead),
         Fault::InstallEtcd(number) => {
             if let Some(version) = VERSIONS.get(*number) {
                 sim.world().install_etcd(*version);
@@ -88,6 +90,7 @@ pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
         Fault::Mend => {
             network(sim, fault);
             sim.world().forger = None;
+            sim.world().remove_forged();
             let hosts = sim.world().hosts.len();
             for host in 0..hosts {
                 configure(sim, host, |h| h.differs = false);
@@ -112,44 +115,14 @@ pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
     }
 }
 
-/// Somebody orders to keep the oldest backup that is not kept yet. If the agent says so, it stays for good.
-fn keep_backup(sim: &Arc<Sim>, host: usize) {
-    let committed = |key: &String| BackupId::new(key.strip_suffix("/backup.json")?.rsplit('/').next()?).ok();
-    let oldest = {
-        let world = sim.world();
-        let store = world.store_of(host);
-        store.and_then(|store| {
-            let mut all = store.objects.keys().filter_map(committed);
-            all.find(|id| !store.kept.contains(id))
-        })
-    };
-    let (Some(agent), Some(backup)) = (sim.agent(host), oldest) else {
+/// Somebody forges the record of an epoch in the store.
+fn forge_record(world: &mut World, ahead: u64) {
+    let Some(newest) = world.newest().map(|chosen| chosen.genesis.clone()) else {
         return;
     };
-    let order = BackupOrder {
-        backup,
-        change: BackupChange::Keep { reason: None },
-        dry_run: false,
-    };
-    let sim = sim.clone();
-    tokio::spawn(async move {
-        let answer = agent.change_backup(&order).await;
-        let mut world = sim.world();
-        world.tell(|_| format!("   keep {}: {answer:?}", order.backup));
-        let Ok(view) = answer else { return };
-        let gone = world.store_of_mut(host).is_some_and(|store| {
-            let there = store
-                .objects
-                .keys()
-                .filter_map(committed)
-                .any(|id| id == view.backup);
-            store.kept.insert(view.backup.clone());
-            !there
-        });
-        if gone {
-            world.violate(7, format!("a backup is kept that is gone: {}", view.backup));
-        }
-    });
+    let epoch = Epoch(newest.epoch.0.saturating_add(ahead));
+    let genesis = liar::record(&mut world.rng, &newest, epoch);
+    world.forge_record(&genesis);
 }
 
 /// Hosts that reboot under the reboot lock.
@@ -384,6 +357,11 @@ fn direct(sim: &Arc<Sim>, fault: &Fault) {
         Fault::Pause(host) => (host, DirectiveChange::Pause),
         Fault::Resume(host) => (host, DirectiveChange::Resume),
         Fault::CancelRestart(host) => (host, DirectiveChange::CancelRestart),
+        Fault::CancelDefrag(host) => (host, DirectiveChange::CancelDefrag),
+        Fault::RestartOne(host, node) => {
+            let nodes = [name(sim, *node)].into();
+            (host, DirectiveChange::Restart { nodes })
+        }
         Fault::Upgrade(host, number) => {
             let Some(to) = VERSIONS.get(*number).copied() else {
                 return;
@@ -425,7 +403,11 @@ fn direct(sim: &Arc<Sim>, fault: &Fault) {
 
 /// Faults that last for minutes, or until people repair them.
 fn longer(sim: &Sim, fault: &Fault) {
+    let restores = sim.orders().restores();
     let mut world = sim.world();
+    if restores && matches!(fault, Fault::Blackout(_)) {
+        world.saw("event", "a blackout in a restore");
+    }
     let now = world.now;
     match fault {
         Fault::Breaks(host, broken) => world.hosts[*host].broken_calls.push(*broken),

@@ -28,6 +28,18 @@ impl Driver<'_> {
         }
     }
 
+    /// A node has claimed a later memory than its own, so its votes do not count. People make its state anew (ADR 19).
+    pub(crate) fn make_anew(&self) {
+        let liar = {
+            let mut world = self.sim.world();
+            let claimed = std::mem::take(&mut world.claimed_memory);
+            world.lied.filter(|_| claimed)
+        };
+        if let Some(host) = liar {
+            inject(&self.sim, &Fault::Reinstall(host));
+        }
+    }
+
     /// People repair everything that people can repair.
     pub(crate) fn mend(&self) {
         inject(&self.sim, &Fault::Mend);

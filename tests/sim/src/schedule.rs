@@ -131,8 +131,8 @@ impl Schedule {
         schedule
     }
 
-    /// One node lies once the cluster has formed. Agents, etcds and links fail meanwhile, and a person may
-    /// restore.
+    /// One node lies once the cluster has formed. Agents, etcds and links fail meanwhile, another node loses its data,
+    /// somebody forges records in the store, and people give orders.
     pub fn with_a_liar(seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x011e_5011_e501_1e50);
         let (nodes, size) = match rng.below(8) {
@@ -141,21 +141,28 @@ impl Schedule {
             2 => (4, 3),
             _ => (3, 3),
         };
-        let mut schedule = Self::calm(seed, nodes, size, rng.chance(40));
+        let mut schedule = Self {
+            repairs: rng.chance(20),
+            ..Self::calm(seed, nodes, size, rng.chance(40))
+        };
         let liar = rng.index(nodes);
         let mut at = rng.range(9000, 14_000);
         schedule.faults.push((at, Fault::Lies(liar)));
         for _ in 0..rng.range(1, 7) {
             at += rng.below(5000);
             let (a, b) = (rng.index(nodes), rng.index(nodes));
-            let fault = match rng.below(10) {
-                0 | 1 => network(&mut rng, a, b),
-                2 => Fault::Mend,
-                3 => Fault::Noise(rng.below(20), rng.below(40), rng.below(400)),
-                4 => Fault::AgentDies(a, u32::try_from(rng.below(25)).unwrap_or(0)),
-                5 => Fault::AgentStops(a, rng.below(10_000)),
-                6 => Fault::PowerOff(a, rng.below(5000)),
-                7 if schedule.store => Fault::Restore(a),
+            let fault = match rng.below(24) {
+                0..4 => network(&mut rng, a, b),
+                4 | 5 => Fault::Mend,
+                6 | 7 => Fault::Noise(rng.below(20), rng.below(40), rng.below(400)),
+                8 | 9 => Fault::AgentDies(a, u32::try_from(rng.below(25)).unwrap_or(0)),
+                10 | 11 => Fault::AgentStops(a, rng.below(10_000)),
+                12 | 13 => Fault::PowerOff(a, rng.below(5000)),
+                14 | 15 if schedule.store => Fault::Restore(a),
+                16 if schedule.store => Fault::ForgesRecord(1 + rng.below(2) * rng.below(1500)),
+                // Always the same one, so that the liar's member and the others' stay a quorum.
+                17 if size > 1 => Fault::Wipe((liar + 1) % nodes),
+                18 | 19 => order_during_lies(&mut rng, &schedule, liar, a),
                 _ => Fault::KillEtcd(a),
             };
             schedule.faults.push((at, fault));
@@ -233,7 +240,8 @@ impl Schedule {
         let pick = |rng: &mut Rng, nodes, a, b| match rng.below(32) {
             0..7 => Fault::Fragments(a),
             7..9 => Fault::FillsUp,
-            9..13 => Fault::DefragAll(a),
+            9..12 => Fault::DefragAll(a),
+            12 => Fault::CancelDefrag(a),
             13 => Fault::Breaks(a, broken(How::Refused)),
             14 => Fault::Breaks(a, broken(How::Unheard)),
             15 => network(rng, a, b),
@@ -376,9 +384,26 @@ impl Kinds {
             93 | 94 => Fault::Backup(a),
             95 => Fault::RestartAll(a),
             96..100 if schedule.store => Fault::Restore(a),
-            // 54..62, and faults that this schedule does not allow.
+            54 => Fault::RestartOne(a, b),
+            55 if rng.chance(60) => Fault::DefragAll(a),
+            55 => Fault::CancelDefrag(a),
+            // 56..62, and faults that this schedule does not allow.
             _ => Fault::KillEtcd(a),
         }
+    }
+}
+
+/// An order that people type while a node lies. They order out only that node, at another one.
+fn order_during_lies(rng: &mut Rng, schedule: &Schedule, liar: usize, a: usize) -> Fault {
+    let other = (liar + 1 + rng.index(schedule.nodes - 1)) % schedule.nodes;
+    match rng.below(8) {
+        0 => Fault::Pause(a),
+        1 => Fault::Resume(a),
+        2 | 3 => Fault::RestartAll(a),
+        4 => Fault::Out(other, liar),
+        5 => Fault::MoveLeader(a, None),
+        6 if schedule.store => Fault::Backup(a),
+        _ => Fault::RestartOne(a, other),
     }
 }
 

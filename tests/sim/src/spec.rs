@@ -9,6 +9,9 @@ use etcd_agent::model::{ClusterName, EtcdSpec, NodeName, RepairSpec, Retention, 
 use crate::schedule::Schedule;
 use crate::world::address;
 
+/// The name of the cluster.
+pub const CLUSTER: &str = "sim";
+
 /// The name of a host.
 pub fn name(host: usize) -> Option<NodeName> {
     NodeName::new(format!("n{}", host + 1)).ok()
@@ -43,7 +46,7 @@ pub fn spec(schedule: &Schedule, host: usize) -> Option<Spec> {
         .map(|host| Some((name(host)?, address(host))))
         .collect::<Option<_>>()?;
     Some(Spec {
-        cluster: ClusterName::new("sim").ok()?,
+        cluster: ClusterName::new(CLUSTER).ok()?,
         node: name(host)?,
         size: schedule.size,
         nodes,

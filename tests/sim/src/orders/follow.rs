@@ -56,6 +56,8 @@ fn asked(sim: &Sim, order: &mut Order, run: u64, id: u64) {
     }
     let view = sim.agent(order.host).and_then(|agent| agent.request(id));
     let Some(view) = view else { return };
+    // A node that lies may report anything of an order that was handed over to it.
+    let lied = sim.world().is_of_liar(&view.message);
     match view.state {
         RequestState::Pending => {}
         RequestState::Failed => {
@@ -70,6 +72,10 @@ fn asked(sim: &Sim, order: &mut Order, run: u64, id: u64) {
                 sim.world().violate(0, text);
             }
             order.state = State::Refused(view.message);
+        }
+        RequestState::Done if lied => {
+            order.state = State::Done;
+            sim.world().saw("event", "a liar reports that an order is done");
         }
         RequestState::Done => {
             order.state = State::Done;
@@ -245,10 +251,11 @@ fn ordered(
             !newest.out.contains(node) || !is_member(&world, node) || is_last(&world, &newest)
         }
         DirectiveChange::Restart { nodes } => {
+            // An order also names the nodes that still wait for the one before it.
             let latest = newest
                 .restart
                 .as_ref()
-                .is_some_and(|restart| restart.nodes == *nodes);
+                .is_some_and(|restart| restart.nodes.is_superset(nodes));
             let mut hosts = world.hosts.iter().zip(&order.processes);
             !latest
                 || hosts.all(|(h, before)| {

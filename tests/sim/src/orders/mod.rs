@@ -1,6 +1,7 @@
 //! The orders that people type. Each has to end in its effect or in a refusal with a reason.
 
 mod follow;
+mod keep;
 mod order;
 
 use std::collections::BTreeSet;
@@ -20,6 +21,7 @@ use crate::verdict::reasons;
 use crate::world::{Host, Store};
 
 pub use follow::follow;
+pub use keep::keep_backup;
 pub use order::{Order, Orders, State, What};
 
 /// How long people wait for the reboot lock, in milliseconds.

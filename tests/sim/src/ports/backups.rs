@@ -39,7 +39,13 @@ impl Backups for Work {
             let (writes, quarantined) = {
                 let mut world = self.0.sim.world();
                 let read = |h: &Host| h.dir.as_ref().is_some_and(|dir| dir.member == status.member_id);
-                let from = world.hosts.iter().position(read).unwrap_or(self.0.host);
+                let read = world.hosts.iter().position(read);
+                if read.is_none() && world.lied.is_some() {
+                    return Err(PortError::Retryable(
+                        "etcd answers as a member of no host".to_owned(),
+                    ));
+                }
+                let from = read.unwrap_or(self.0.host);
                 (world.snapshot(from), world.knows_quarantine(from))
             };
             let writes = writes.ok_or_else(|| PortError::Retryable("etcd does not run".to_owned()))?;

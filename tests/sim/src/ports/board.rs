@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 
 use super::Seat;
 use crate::liar;
+use crate::spec::CLUSTER;
 use crate::world::Plane;
 
 /// The longest time that a poll waits.
@@ -59,6 +60,11 @@ impl Board {
     }
 }
 
+/// Whether an agent takes this as the status of that node (`adapters::peers::connection`).
+pub(super) fn is_expected(node: &NodeName, status: &NodeStatus) -> bool {
+    status.node == *node && status.cluster.as_str() == CLUSTER
+}
+
 /// Follows one peer as long as this run of the agent lasts.
 pub async fn watch(seat: Arc<Seat>, board: Arc<Board>, peer: usize) {
     let name = seat.sim.world().hosts[peer].name.clone();
@@ -103,6 +109,9 @@ async fn follow(seat: &Seat, board: &Board, peer: usize, name: &NodeName, topolo
             let pushed = liar::pushed(&mut world, peer, &status);
             (liar::status(&mut world, peer, status), pushed)
         };
+        if !is_expected(name, &status) {
+            return;
+        }
         board.set(name, Fact::Known(status));
         if let (Some(genesis), Some(own)) = (pushed, seat.sim.agent(seat.host)) {
             // A refused message has no effect.

@@ -79,8 +79,16 @@ impl LocalEtcd {
 #[async_trait]
 impl Etcd for LocalEtcd {
     async fn status(&self) -> PortResult<EtcdStatus> {
-        let host = self.host;
-        self.ask_within(STATUS_MS, |world| world.status(host)).await
+        let (host, own) = (self.host, self.host == self.seat.host);
+        self.ask_within(STATUS_MS, |world| {
+            let mut status = world.status(host)?;
+            if !own {
+                // The client port of a lying host lies as well.
+                crate::liar::etcd_status(world, host, &mut status);
+            }
+            Ok(status)
+        })
+        .await
     }
 
     async fn members(&self, linearizable: bool) -> PortResult<MemberList> {
@@ -88,7 +96,6 @@ impl Etcd for LocalEtcd {
         self.ask(|world| {
             let mut list = world.members(host, linearizable)?;
             if !own {
-                // The client port of a lying host lies as well.
                 crate::liar::members(world, host, &mut list);
             }
             Ok(list)
@@ -186,8 +193,15 @@ impl Etcd for LocalEtcd {
     }
 
     async fn fingerprint(&self, revision: Revision, _hash: bool) -> PortResult<Fingerprint> {
-        let host = self.host;
-        self.ask(|world| world.fingerprint(host, revision)).await
+        let (host, own) = (self.host, self.host == self.seat.host);
+        self.ask(|world| {
+            let mut found = world.fingerprint(host, revision)?;
+            if !own {
+                crate::liar::fingerprint(world, host, &mut found);
+            }
+            Ok(found)
+        })
+        .await
     }
 
     async fn alarms(&self) -> PortResult<Vec<(MemberId, AlarmKind)>> {

@@ -14,6 +14,7 @@ use etcd_agent::ports::{AgentHandle, Peers, PortError, PortResult};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::board::is_expected;
 use super::{Board, Seat};
 use crate::liar;
 use crate::world::{Plane, World};
@@ -108,12 +109,24 @@ fn as_sent<T: Serialize + DeserializeOwned>(answer: &T) -> PortResult<T> {
         .map_err(|error| PortError::OutcomeUnknown(format!("its answer is not understood: {error}")))
 }
 
+/// Refuses the status of another node or cluster, as an agent does.
+fn expected(node: &NodeName, answer: PortResult<NodeStatus>) -> PortResult<NodeStatus> {
+    let status = answer?;
+    if is_expected(node, &status) {
+        return Ok(status);
+    }
+    Err(PortError::Permanent(format!(
+        "{node} answers as {} of cluster {}",
+        status.node, status.cluster
+    )))
+}
+
 #[async_trait]
 impl Peers for Others {
     async fn status(&self, node: &NodeName) -> PortResult<NodeStatus> {
         let ask = |agent: Agent| async move { Ok(agent.status()) };
         let status = self.call(node, ask).await;
-        match self.lie(node, status, liar::status) {
+        match expected(node, self.lie(node, status, liar::status)) {
             Err(PortError::OutcomeUnknown(why)) => Err(PortError::Retryable(why)),
             other => other,
         }
@@ -122,11 +135,16 @@ impl Peers for Others {
     async fn look_again(&self, node: &NodeName) -> PortResult<NodeStatus> {
         let ask = |agent: Agent| async move { agent.fresh_status().await };
         let status = self.call(node, ask).await;
-        self.lie(node, status, liar::status)
+        expected(node, self.lie(node, status, liar::status))
     }
 
     fn last_seen(&self) -> BTreeMap<NodeName, Fact<NodeStatus>> {
         self.board.all()
+    }
+
+    /// A simulated agent does not wait for the first answers of the others.
+    fn asked(&self) -> bool {
+        true
     }
 
     async fn changed(&self) {
@@ -141,7 +159,7 @@ impl Peers for Others {
             })
             .await;
         self.lie(node, reply, |world, host, answer| {
-            liar::enquired(world, host, &message.from, answer)
+            liar::enquired(world, host, message, answer)
         })
     }
 
@@ -152,7 +170,9 @@ impl Peers for Others {
                 async move { agent.prepare(message).await }
             })
             .await;
-        self.lie(node, reply, liar::prepared)
+        self.lie(node, reply, |world, host, reply| {
+            liar::prepared(world, host, message, reply)
+        })
     }
 
     async fn accept(&self, node: &NodeName, message: &Accept) -> PortResult<AcceptReply> {
@@ -162,7 +182,9 @@ impl Peers for Others {
                 async move { agent.accept(message).await }
             })
             .await;
-        self.lie(node, reply, liar::accepted)
+        self.lie(node, reply, |world, host, reply| {
+            liar::accepted(world, host, message, reply)
+        })
     }
 
     async fn learn(&self, node: &NodeName, message: &Learn) -> PortResult<()> {
@@ -174,11 +196,13 @@ impl Peers for Others {
     }
 
     async fn submit(&self, node: &NodeName, request: &OperatorRequest) -> PortResult<RequestView> {
-        self.call(node, |agent| {
-            let request = request.clone();
-            async move { agent.take_over(request) }
-        })
-        .await
+        let view = self
+            .call(node, |agent| {
+                let request = request.clone();
+                async move { agent.take_over(request) }
+            })
+            .await;
+        self.lie(node, view, liar::reported)
     }
 
     async fn request(&self, node: &NodeName, id: u64) -> PortResult<RequestView> {
@@ -186,6 +210,6 @@ impl Peers for Others {
         let view = self
             .call(node, |agent| async move { Ok(agent.request(id)) })
             .await?;
-        view.ok_or(unknown)
+        self.lie(node, view.ok_or(unknown), liar::reported)
     }
 }

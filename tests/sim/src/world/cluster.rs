@@ -257,8 +257,12 @@ impl World {
         Ok(())
     }
 
-    /// `MemberUpdate`: hosts never move here, so only a member's own address is accepted.
+    /// `MemberUpdate`: hosts never move here, so only a member's own address is accepted. No member listens over TLS,
+    /// whatever a liar claims.
     pub fn update_member(&mut self, host: usize, id: MemberId, url: &str) -> Result<(), Refused> {
+        if !url.starts_with("http://") {
+            return Err(Refused::Says("the simulated etcd lists no member over TLS"));
+        }
         let target = self.host_at(url);
         let server = self.hosts[host].server.as_ref().ok_or(Refused::Down)?;
         let Some(info) = server.config.members.get(&id) else {

@@ -21,6 +21,7 @@ mod unit;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use etcd_agent::model::{BackupId, ClusterId, Directives, Epoch, EtcdVersion, Genesis, MemberId, NodeName};
 
 use crate::rng::Rng;
@@ -123,6 +124,12 @@ pub struct World {
     pub forger: Option<usize>,
     /// The host whose agent has ever lied.
     pub lied: Option<usize>,
+    /// True once a liar has claimed a later memory than its own. Its votes do not count until its state is made anew.
+    pub claimed_memory: bool,
+    /// What a liar has named as accepted in the round of a restore, by epoch: that backup may be restored instead.
+    pub misled: BTreeSet<(Epoch, BackupId)>,
+    /// The forged records of epochs that were ever in the store: key and content.
+    pub forged: Vec<(String, Bytes)>,
     /// The number of the client's next write.
     pub next_write: u32,
     /// Whether the client writes.
@@ -164,6 +171,9 @@ impl World {
             liar: None,
             forger: None,
             lied: None,
+            claimed_memory: false,
+            misled: BTreeSet::new(),
+            forged: Vec::new(),
             next_write: 0,
             writing: true,
             violation: None,
@@ -227,6 +237,13 @@ impl World {
     /// How many electors there were before the newcomers were added to `cluster.nodes`.
     pub fn first_electors(&self) -> usize {
         self.hosts.len() - self.newcomers
+    }
+
+    /// True for a message in which a node that has ever lied reports the end of an order that was handed over to it.
+    pub fn is_of_liar(&self, message: &str) -> bool {
+        let liar = self.lied.map(|host| self.hosts[host].name.as_str());
+        let teller = message.split_once(": ").map(|(node, _)| node);
+        liar.is_some() && teller == liar
     }
 
     /// How many writes each etcd cluster has acknowledged.

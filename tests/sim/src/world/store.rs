@@ -6,6 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use etcd_agent::model::{BackupId, ClusterId, Epoch, Genesis};
 
+use super::World;
+
 /// How the store behaves now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weather {
@@ -101,6 +103,30 @@ impl Store {
     /// The newest backup in it.
     pub fn newest(&self) -> Option<BackupId> {
         self.contents.keys().next_back().cloned()
+    }
+}
+
+impl World {
+    /// Somebody forges the record of an epoch in the store, unless there is one.
+    pub(crate) fn forge_record(&mut self, genesis: &Genesis) {
+        let (Some(store), Ok(body)) = (&mut self.store, serde_json::to_vec(genesis)) else {
+            return;
+        };
+        let (key, body) = (format!("sim/control/epochs/{}", genesis.epoch), Bytes::from(body));
+        if !store.objects.contains_key(&key) {
+            store.objects.insert(key.clone(), body.clone());
+            self.forged.push((key, body));
+        }
+    }
+
+    /// People remove the forged records.
+    pub(crate) fn remove_forged(&mut self) {
+        let Some(store) = &mut self.store else { return };
+        for (key, body) in &self.forged {
+            if store.objects.get(key) == Some(body) {
+                store.objects.remove(key);
+            }
+        }
     }
 }
 

@@ -47,6 +47,40 @@ fn a_node_that_keeps_its_own_orders_against_a_majority_is_found_out() {
     assert_eq!(run(&schedule, false).violation, None);
 }
 
+#[test]
+fn a_restart_of_one_node_restarts_no_other_one() {
+    for seed in 0..5 {
+        for node in 0..3 {
+            let mut schedule = Schedule::calm(seed, 3, 3, false);
+            schedule.faults.push((20_000, Fault::RestartOne(0, node)));
+            let outcome = run(&schedule, true);
+            let history = outcome.history.join("\n");
+            assert_eq!(outcome.violation, None, "{history}");
+            assert!(outcome.seen.contains("order restart done"), "{history}");
+            let restarts = history.matches(" restarts etcd").count();
+            let there = history.contains(&format!("n{} restarts etcd", node + 1));
+            assert!(there && restarts == 1, "{history}");
+        }
+    }
+}
+
+#[test]
+fn the_rest_of_a_defragmentation_is_cancelled() {
+    for seed in 0..5 {
+        let mut schedule = Schedule::calm(seed, 3, 3, false);
+        schedule.faults.push((20_000, Fault::DefragAll(0)));
+        schedule.faults.push((21_000, Fault::CancelDefrag(1)));
+        let outcome = run(&schedule, true);
+        let history = outcome.history.join("\n");
+        assert_eq!(outcome.violation, None, "{history}");
+        assert!(outcome.seen.contains("order cancel defrag done"), "{history}");
+        assert!(
+            history.matches(" defragments etcd").count() < 3,
+            "nothing was left to be cancelled: {history}"
+        );
+    }
+}
+
 /// The only member of a cluster with spares is ordered out.
 #[test]
 fn the_only_member_that_is_ordered_out_makes_way_for_a_spare() {

@@ -145,7 +145,13 @@ impl World {
             );
             self.violate(8, text);
         }
+        // While an operator's restore is under way, one elector that lies can have another backup restored (ADR 19).
+        let misled = match &genesis.origin {
+            Origin::Backup(id) => self.misled.contains(&(genesis.epoch, id.clone())),
+            _ => false,
+        };
         match &genesis.origin {
+            Origin::Backup(_) if misled => self.saw("event", "a liar has another backup restored"),
             Origin::Backup(id) if !self.asked.contains(id) => {
                 self.violate(
                     6,
@@ -163,13 +169,14 @@ impl World {
             }
             _ => {}
         }
-        // A number that a liar reported may be skipped: numbers only have to grow. A record in the store uses
-        // up its number, learned or not, because its proposer may have died.
+        // A number that a liar reported, or that somebody forged in the store, may be skipped: numbers only have to
+        // grow. A record in the store uses up its number, learned or not, because its proposer may have died.
         let before = Epoch(genesis.epoch.0.saturating_sub(1));
         let is_before = |record: &(Epoch, String)| record.0 == before;
         let follows = self.chosen.contains_key(&before)
             || self.stores().any(|store| store.recorded.iter().any(is_before));
-        let grows = self.lied.is_some() && self.chosen.keys().all(|epoch| *epoch < genesis.epoch);
+        let forged = self.lied.is_some() || !self.forged.is_empty();
+        let grows = forged && self.chosen.keys().all(|epoch| *epoch < genesis.epoch);
         if genesis.epoch > Epoch(1) && !follows && !grows {
             self.violate(1, format!("epoch {} was opened out of turn", genesis.epoch));
         }
