@@ -50,9 +50,10 @@ fn s09_etcd_is_upgraded_minor_by_minor_under_load_and_goes_back_while_it_can() {
     table.ask(&lab, "3.5.35");
     a_pause_after_one_node_and_the_way_back(&lab, n1);
 
-    // Each agent is killed meanwhile, and etcd's upgrade goes on.
+    // Each agent is killed meanwhile, and etcd's upgrade goes on. A pause holds it back until the killers run.
     let stored = backups(&lab).len();
     let since = now(&lab);
+    agent(n1, &["pause"]).ok().unwrap();
     std::thread::scope(|scope| {
         let order = ["etcd-agent", "upgrade", "--to", "3.6.16", "--timeout", "280s"];
         let upgrading = scope.spawn(move || n1.exec_for(2 * SOON, &order).unwrap().ok().unwrap());
@@ -63,6 +64,7 @@ fn s09_etcd_is_upgraded_minor_by_minor_under_load_and_goes_back_while_it_can() {
         })
         .unwrap();
         let killers = Killers::on(&lab, "killer-of-the-first-upgrade");
+        order_until_done(n1, &["resume"]);
         let said = upgrading.join().unwrap();
         assert!(
             said.stdout.contains("etcd 3.6.16 runs on every member"),
@@ -345,6 +347,11 @@ fn s10_etcd_is_downgraded_minor_by_minor(lab: &Lab, n1: &Host) {
         "{}",
         refused.stderr
     );
+    // A pause holds the order back until only one follower still has the version. So the others do not follow before
+    // the order is cancelled.
+    let goes = *others(lab, lab.raft_leader().unwrap()).first().unwrap();
+    let stay = others(lab, goes);
+    agent(n1, &["pause"]).ok().unwrap();
     std::thread::scope(|scope| {
         let command = || {
             agent(
@@ -353,14 +360,31 @@ fn s10_etcd_is_downgraded_minor_by_minor(lab: &Lab, n1: &Host) {
             )
         };
         let downgrading = scope.spawn(command);
-        // One program waits until a member is downgraded, and cancels at once: the others follow soon.
-        let cancel = "until curl -s --max-time 1 --cacert /etc/etcd/tls/ca.crt --cert /etc/etcd/tls/node.crt \
-                      --key /etc/etcd/tls/node.key 'https://n[1-3]:2379/version' | grep -q '\"3.6.16\"'; \
-                      do sleep 0.1; done; exec etcd-agent downgrade --cancel --timeout 150s";
-        let cancelled = n1.exec_for(3 * SOON, &["sh", "-ec", cancel]).unwrap();
-        cancelled.ok().unwrap();
+        wait_until("the order to be taken", SOON, || {
+            let status = status(n1)?;
+            Ok(status["node"]["steering"]["directives"]["etcd"]["version"] == "3.6.16")
+        })
+        .unwrap();
+        for host in &stay {
+            let away = "mv /opt/etcd-v3.6.16/etcd /opt/etcd-v3.6.16/away";
+            host.sh(away).unwrap().ok().unwrap();
+            let why = wait_reason(host, "upgrade-refused");
+            assert!(why.contains("has no etcd 3.6.16"), "{why}");
+        }
+        agent(n1, &["resume"]).ok().unwrap();
+        wait_until("one member to be downgraded", 2 * SOON, || {
+            Ok(versions(lab)?[goes.name()] == "3.6.16")
+        })
+        .unwrap();
+        agent(n1, &["downgrade", "--cancel", "--timeout", "150s"])
+            .ok()
+            .unwrap();
         assert_ne!(downgrading.join().unwrap().code, 0, "it was cancelled");
     });
+    for host in stay {
+        let back = "mv /opt/etcd-v3.6.16/away /opt/etcd-v3.6.16/etcd";
+        host.sh(back).unwrap().ok().unwrap();
+    }
     all_run(lab, "3.7.3");
     lab.wait_healthy(3, SOON).unwrap();
     wait_until("etcd to convert its data to 3.7 again", SOON, || {

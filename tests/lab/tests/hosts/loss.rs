@@ -7,6 +7,7 @@ use crate::common::{
     kill_etcd, member_ids, others, put, reason_now, status, stop_and_wipe_all, verify_now, wait_reason,
     wait_status, wait_stored, wipe_all,
 };
+use crate::situations::{HOLD, hold_restores};
 use crate::status_page::StatusPage;
 use etcd_agent_lab::{Host, Lab, Load, wait_for, wait_until};
 
@@ -229,11 +230,15 @@ fn s08_s17_all_wiped_refuses_alone_and_restores_all_on_command() {
         })
     });
 
+    // The page is looked at before any member serves, however fast the restore is.
+    lab.each(hold_restores).unwrap();
     let restored = std::thread::scope(|scope| {
-        let restore = scope.spawn(|| agent(n1, &["restore", "latest", "--yes"]));
+        let order = ["etcd-agent", "restore", "latest", "--yes"];
+        let restore = scope.spawn(move || n1.exec_for(2 * SOON, &order).unwrap());
         page.wait("Down (", "restoring");
         page.shows(&["A backup is being restored, as ordered on n1"]);
         page.is_readable("restoring");
+        lab.each(|host| host.wipe(HOLD)).unwrap();
         restore.join().unwrap().ok().unwrap()
     });
     lab.wait_healthy(3, SOON).unwrap();
@@ -331,27 +336,11 @@ fn s18_stopped_in_the_midst_of_writes_nothing_acknowledged_before_is_lost() {
     for load in &loads {
         load.wait_for(300, SOON).unwrap();
     }
-    lab.raft_leader()
-        .unwrap()
-        .systemctl(&["stop", "etcd"])
-        .unwrap()
-        .ok()
-        .unwrap();
-    for load in &loads {
-        load.wait_for(20, SOON).unwrap();
-    }
-    // The stop waits 3 s for the agent. On a busy machine it may take longer to begin.
-    let second = wait_for("the second to begin to store", SOON, || {
-        let leader = lab.raft_leader()?;
-        Ok((!status(leader)?["backups"]["chain"].is_null()).then_some(leader))
-    })
-    .unwrap();
-    let acknowledged: Vec<_> = loads.iter().map(Load::acknowledged).collect();
-    // Without a second voter no further write is acknowledged.
-    second.systemctl(&["stop", "etcd"]).unwrap().ok().unwrap();
+    // The stop waits 3 s for the agent, which may take longer on a busy machine. Then the members are started and
+    // stopped again.
+    let stopped = (0..5).find_map(|_| stopped_one_after_the_other(&lab, &loads));
+    let acknowledged = stopped.expect("a stop with time for its agent");
     let written: Vec<_> = loads.into_iter().map(|load| load.stop().unwrap()).collect();
-    let said = second.journal("etcd").unwrap();
-    assert!(said.contains("etcd stops: everything up to revision"), "{said}");
     stop_and_wipe_all(&lab);
     agent(n1, &["restore", "latest", "--yes"]).ok().unwrap();
     lab.wait_healthy(3, SOON).unwrap();
@@ -366,4 +355,33 @@ fn s18_stopped_in_the_midst_of_writes_nothing_acknowledged_before_is_lost() {
         assert!(lost > before, "{lost} was acknowledged before the stop");
     }
     lab.passed();
+}
+
+/// Stops the leader, and then the member that leads next. Returns how many writes of each load were acknowledged
+/// before the second stop. `None` if not all of them were stored in its time: then all members are started again.
+fn stopped_one_after_the_other(lab: &Lab, loads: &[Load]) -> Option<Vec<u64>> {
+    let systemctl = |host: &Host, verb| host.systemctl(&[verb, "etcd"])?.ok().map(drop);
+    systemctl(lab.raft_leader().unwrap(), "stop").unwrap();
+    for load in loads {
+        load.wait_for(20, SOON).unwrap();
+    }
+    // Its agent may take longer than the stop waits to begin.
+    let second = wait_for("the second to begin to store", SOON, || {
+        let leader = lab.raft_leader()?;
+        Ok((!status(leader)?["backups"]["chain"].is_null()).then_some(leader))
+    })
+    .unwrap();
+    let acknowledged = loads.iter().map(Load::acknowledged).collect();
+    // Without a second voter no further write is acknowledged.
+    systemctl(second, "stop").unwrap();
+    second.exec(&["journalctl", "--sync"]).unwrap().ok().unwrap();
+    let said = second.journal("etcd").unwrap();
+    let last = said.lines().rfind(|line| line.contains("etcd stops"));
+    if last.is_some_and(|line| line.contains("etcd stops: everything up to revision")) {
+        return Some(acknowledged);
+    }
+    eprintln!("{}: {last:?}", second.name());
+    lab.each(|host| systemctl(host, "start")).unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    None
 }

@@ -1,13 +1,12 @@
 //! Moves between versions of etcd that no rolling upgrade or downgrade joins, under writes: the cluster is put into
 //! quarantine, backed up, and continues as a new epoch.
 
-use std::time::Duration;
-
 use crate::common::{
     SOON, agent, all_run, answered, archived, assert_value, backups, etcd_pids, etcdctl_v2, revision, status,
 };
+use crate::killer::Killers;
 use crate::version_table::MOVES;
-use etcd_agent_lab::{Host, Lab, Output, wait_until};
+use etcd_agent_lab::{Host, Lab, Output, wait_for, wait_until};
 use serde_json::Value;
 
 fn etcdctl(lab: &Lab, args: &[&str]) -> Output {
@@ -78,7 +77,11 @@ pub(crate) fn with_users_no_move_begins(lab: &Lab, n1: &Host, running: &str, to:
         assert_eq!(refused.code, 4, "{last}: {}{}", refused.stdout, refused.stderr);
         let expected = format!("authentication is on, and etcd {running} on n");
         assert!(
-            refused.stderr.contains(&expected) && refused.stderr.contains("upgrade it to 3.6 first"),
+            refused.stderr.contains(&expected)
+                && refused.stderr.contains("`etcdctl auth disable`, move")
+                && refused
+                    .stderr
+                    .contains("without keys of etcd's v2 API, upgrade to 3.6 first"),
             "{last}: {}",
             refused.stderr
         );
@@ -184,6 +187,9 @@ fn s09_a_cluster_moves_between_any_two_versions_with_all_of_its_data() {
         .text()
         .to_owned();
     assert!(leased.contains("\"lease\""), "{leased}");
+    // Users and roles have come along while authentication was off.
+    etcdctl(&lab, &["auth", "enable"]);
+    users_are_checked(&lab);
     lab.passed();
 }
 
@@ -247,7 +253,8 @@ fn refused_orders_change_nothing(lab: &Lab, n1: &Host) {
             "expected a version of etcd",
         ),
         (&["--to", "3.3.27", "--yes"], 4, "expected 3.4 or a newer 3.x"),
-        (&["--to", "3.5.1", "--yes"], 4, "n1 has no etcd 3.5.1"),
+        (&["--to", "3.5.40", "--yes"], 4, "n1 has no etcd 3.5.40"),
+        (&["--to", "3.5.1", "--yes"], 4, "take 3.5.26 or a later 3.5"),
         (&["--to", "3.4.23", "--yes"], 4, "n2 has no etcd 3.4.23"),
         (&["--to", "3.6.16"], 4, "give --yes"),
     ] {
@@ -357,29 +364,53 @@ fn a_quarantine_that_nospace_has_lifted_opens_no_epoch(lab: &Lab, n1: &Host) {
     lab.wait_healthy(3, SOON).unwrap();
 }
 
-/// The command and its agent are killed in quarantine, and a host loses its power right after the epoch has opened. The
-/// same command goes on, also on another node.
+/// The order of the last move, without the time to wait for it.
+const LAST_MOVE: [&str; 5] = ["move", "--to", "3.7.3", "--yes", "--include-v2"];
+
+/// Gives the order of the last move again while it ends with an error. A command whose order died with its agent waits
+/// for its whole timeout, so the first ones are short. One that was too short is followed by a longer one.
+fn move_until_done(host: &Host) -> Output {
+    const TIMED_OUT: i32 = 5;
+    let mut seconds = 20;
+    wait_for("the move to be done", 4 * SOON, || {
+        let timeout = format!("{seconds}s");
+        let said = agent(host, &[&LAST_MOVE[..], &["--timeout", timeout.as_str()]].concat());
+        if said.code == TIMED_OUT {
+            seconds = (seconds + 10).min(150);
+        }
+        said.ok().map(Some)
+    })
+    .unwrap()
+}
+
+/// Whether the store has a record of a later epoch.
+fn is_recorded_after(lab: &Lab, opened: u64) -> anyhow::Result<bool> {
+    let keys = lab.s3().keys()?;
+    let names = keys.iter().filter_map(|key| key.split_once("/control/epochs/"));
+    let mut epochs = names.filter_map(|(_, name)| name.parse::<u64>().ok());
+    Ok(epochs.any(|epoch| epoch > opened))
+}
+
+/// The command and its agent are killed in quarantine. Then each agent is killed at each step, and a host loses its
+/// power as soon as the epoch is recorded. The same command goes on, also on another node.
 fn the_next_run_finishes_it_after_any_kill(lab: &Lab, n1: &Host) {
     let load = lab.start_load("z").unwrap();
     load.wait_for(50, SOON).unwrap();
     let (n2, n3) = (lab.host(2).unwrap(), lab.host(3).unwrap());
     let (opened, stored) = (epoch(n1), backups(lab).len());
-    let command = [
-        "move",
-        "--to",
-        "3.7.3",
-        "--yes",
-        "--include-v2",
-        "--timeout",
-        "150s",
-    ];
+    // Without a store the command gets no further than the quarantine, so each later step is still to come.
+    lab.s3().stop().unwrap();
     std::thread::scope(|scope| {
-        let moving = scope.spawn(|| agent(n1, &command));
-        wait_until("the quarantine", SOON, || in_quarantine(n2)).unwrap();
-        n1.sh("pkill -KILL -f '^etcd-agent move'; systemctl kill -s KILL etcd-agent")
+        let command = [&LAST_MOVE[..], &["--timeout", "150s"]].concat();
+        let moving = scope.spawn(move || agent(n1, &command));
+        wait_until("the quarantine", SOON, || in_quarantine(n1)).unwrap();
+        n1.sh("pkill -KILL -f '^etcd-agent move' || true; systemctl kill -s KILL etcd-agent")
+            .unwrap()
+            .ok()
             .unwrap();
         assert_ne!(moving.join().unwrap().code, 0);
     });
+    lab.s3().start().unwrap();
     // An agent may still report what it knew of the other before the kill, so each has to see the other.
     for (one, other) in [(n1, n2), (n2, n1)] {
         wait_until("both agents to see each other again", SOON, || {
@@ -388,26 +419,24 @@ fn the_next_run_finishes_it_after_any_kill(lab: &Lab, n1: &Host) {
         })
         .unwrap();
     }
+    wait_until("n2 to see the quarantine", SOON, || in_quarantine(n2)).unwrap();
+    assert_eq!(epoch(n2), opened);
+    let killers = Killers::on(lab, "killer-of-the-move");
     std::thread::scope(|scope| {
-        let moving = scope.spawn(|| answered("move", || Ok(agent(n2, &command))));
-        wait_until("the epoch to open, or the command to end", 3 * SOON, || {
-            let open = status(n2).is_ok_and(|said| said["node"]["newest_epoch"].as_u64() > Some(opened));
-            Ok(open || moving.is_finished())
+        let moving = scope.spawn(|| move_until_done(n2));
+        wait_until("the epoch to be recorded", 4 * SOON, || {
+            is_recorded_after(lab, opened)
         })
         .unwrap();
-        let meanwhile = !moving.is_finished();
-        if meanwhile {
-            n3.kill().unwrap();
-            n3.boot().unwrap();
-        }
-        let said = moving.join().unwrap();
         assert!(
-            meanwhile,
-            "the command has ended: {} {}{}",
-            said.code, said.stdout, said.stderr
+            !moving.is_finished(),
+            "the move was done before n3 lost its power"
         );
+        n3.kill().unwrap();
+        n3.boot().unwrap();
+        moving.join().unwrap();
     });
-    let said = agent(n3, &command).ok().unwrap();
+    let said = move_until_done(n3);
     assert!(
         said.stdout.contains("accepts writes") || said.stdout.contains("already"),
         "{}",
@@ -415,13 +444,26 @@ fn the_next_run_finishes_it_after_any_kill(lab: &Lab, n1: &Host) {
     );
     all_run(lab, "3.7.3");
     lab.wait_healthy(3, SOON).unwrap();
+    // No move ends without these steps.
+    killers.all_at(&[
+        "backup",
+        "fetch-backup",
+        "propose",
+        "stop-etcd",
+        "stage-restore",
+        "replace-data",
+        "assign",
+        "apply",
+        "clear-gate",
+        "start-etcd",
+    ]);
     assert!(backups(lab).len() > stored);
     load.wait_for(50, SOON).unwrap();
     let written = load.stop().unwrap();
     written.verify_all(lab).unwrap();
-    assert!(
-        written.longest_gap < Duration::from_mins(3),
-        "{:?}",
-        written.longest_gap
+    // The quarantine lasts while orders are given again, so the gap has no bound.
+    eprintln!(
+        "{} writes, longest gap {:?} with kills",
+        written.acknowledged, written.longest_gap
     );
 }

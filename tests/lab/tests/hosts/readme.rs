@@ -6,7 +6,7 @@ use std::time::Duration;
 use etcd_agent_lab::{Cmd, Host, Lab, Output, S3, wait_until};
 use serde_json::Value;
 
-use crate::common::{SOON, block, deb, listed, wait_status};
+use crate::common::{SOON, block, deb, listed};
 use crate::managed::{replaced, with_addresses};
 use crate::stops::ok_to_stop;
 
@@ -15,11 +15,30 @@ const README: &str = include_str!("../../../../README.md");
 /// The time in the README's example of a restore.
 const TIME: &str = "2026-03-01T12:00:00Z";
 
-/// Runs a script of the README in root's home.
-fn run(host: &Host, script: &str) -> Output {
+/// The exit codes of `etcd-agent status`, as the README has them.
+const STATUS: [i32; 5] = [0, 3, 6, 7, 8];
+
+/// How a question on the terminal ends.
+const QUESTION: &str = "Type yes to go on: ";
+
+/// Pastes a script of the README in root's home.
+fn pasted(host: &Host, script: &str) -> Output {
     let script = format!("cd /root; export DEBIAN_FRONTEND=noninteractive\n{script}");
-    let done = host.exec_for(Duration::from_mins(5), &["sh", "-ec", &script]);
-    done.unwrap().ok().unwrap()
+    host.exec_for(Duration::from_mins(5), &["sh", "-ec", &script])
+        .unwrap()
+}
+
+/// The same, with exit code 0.
+fn run(host: &Host, script: &str) -> Output {
+    pasted(host, script).ok().unwrap()
+}
+
+/// Types a command on a terminal, as a person does, and `yes` if it is to ask.
+fn type_in(host: &Host, command: &str, asks: bool) {
+    let answer = if asks { "yes\\n" } else { "" };
+    let script = format!("printf '{answer}' | script --quiet --return --command '{command}' /dev/null");
+    let shown = run(host, &script).stdout;
+    assert_eq!(shown.contains(QUESTION), asks, "{command} shows {shown}");
 }
 
 fn readme(has: &str) -> String {
@@ -53,6 +72,9 @@ fn three_nodes(lab: &Lab, hosts: &[Host]) {
         lab.s3().endpoint()
     );
     let config = replaced(&config, "region = \"us-east-1\"", &server);
+    let set_up = readme("tar -xpf");
+    let last = set_up.lines().last().unwrap();
+    assert_eq!(last, "etcd-agent status");
     for host in hosts {
         if host.name() != "n1" {
             copy(&hosts[0], host, &format!("{}.tar", host.name()));
@@ -63,11 +85,15 @@ fn three_nodes(lab: &Lab, hosts: &[Host]) {
         };
         file("config.toml", &config);
         file("aws-credentials", &lab.s3().credentials_file());
-        // The last command has its exit code 0 once the cluster has formed.
-        run(host, &replaced(&readme("tar -xpf"), "etcd-agent status\n", ""));
+        // The exit code is that of `status`, which says no while the cluster waits for the other nodes.
+        let done = pasted(host, &set_up);
+        assert!(STATUS.contains(&done.code), "{done:?}");
     }
     for host in hosts {
-        wait_status(host, 0);
+        wait_until(&format!("{last} on {} to say yes", host.name()), SOON, || {
+            pasted(host, last).ok().map(|_| true)
+        })
+        .unwrap();
     }
 }
 
@@ -100,9 +126,9 @@ fn at_night(n1: &Host) {
     let mut left: BTreeSet<&str> = code
         .filter(|text| text.starts_with("etcd-agent ") || text.starts_with("systemctl "))
         .collect();
-    let mut night = |command: &str, given: &str| {
+    let mut night = |command: &str, given: &str, asks: bool| {
         assert!(left.remove(command), "the README does not say {command:?}");
-        run(n1, given)
+        type_in(n1, given, asks);
     };
     wait_until("the first backup", SOON, || {
         Ok(!listed(n1, &["backup", "list"], "backups").is_empty())
@@ -120,7 +146,7 @@ fn at_night(n1: &Host) {
         "etcd-agent backup verify",
         "etcd-agent restore latest --to /var/tmp/look",
     ] {
-        night(command, command);
+        night(command, command, false);
     }
     assert!(run(n1, "ls /var/tmp/look/member").text().contains("snap"));
 
@@ -138,13 +164,13 @@ fn at_night(n1: &Host) {
     etcdctl(n1, "del hello");
     run(n1, "etcd-agent backup now");
     let command = format!("etcd-agent restore latest --time {TIME}");
-    night(&command, &format!("{} --yes", command.replace(TIME, &at)));
+    night(&command, &command.replace(TIME, &at), true);
     assert_eq!(etcdctl(n1, "get hello --print-value-only"), "world");
     run(n1, "etcd-agent backup now");
-    night("etcd-agent restore latest", "etcd-agent restore latest --yes");
+    night("etcd-agent restore latest", "etcd-agent restore latest", true);
     assert_eq!(etcdctl(n1, "get hello --print-value-only"), "world");
 
-    night("systemctl stop etcd-agent", "systemctl stop etcd-agent");
+    night("systemctl stop etcd-agent", "systemctl stop etcd-agent", false);
     assert_eq!(n1.unit_property("etcd", "ActiveState").unwrap(), "active");
     assert!(left.is_empty(), "not run: {left:?}");
 }

@@ -7,6 +7,9 @@ use etcd_agent_lab::{Host, Lab, wait_until};
 const CONFIG: &str = "/etc/etcd-agent/config.d/60-reboot-lock.toml";
 const CLIENT: &str = r#"{"client_params":{"id":"c988d2509fdf5cdcbed39037c56406fb","group":"default"}}"#;
 
+/// The header of each FleetLock request.
+const PROTOCOL: &str = "fleet-lock-protocol: true";
+
 /// The lock outlasts the reboot of its holder, holds others back, and ends by a release or by an order.
 pub(crate) fn hosts_reboot_one_at_a_time(lab: &Lab) {
     let [n1, n2, n3] = [1, 2, 3].map(|number| lab.host(number).unwrap());
@@ -45,6 +48,7 @@ fn a_fleet_lock_client_reboots(lab: &Lab, n1: &Host, n2: &Host) {
     let text = "[reboot_lock]\nlisten = \"127.0.0.1:2382\"\n";
     n2.write_file(CONFIG, text, "0644", "root:root").unwrap();
     agent(n2, &["reload"]).ok().unwrap();
+    bad_requests_take_no_lock(lab, n2);
     gets_the_lock(n2);
     assert_eq!(post(n2, "pre-reboot"), "200", "it holds the lock already");
     shows(
@@ -67,6 +71,36 @@ fn a_fleet_lock_client_reboots(lab: &Lab, n1: &Host, n2: &Host) {
     assert_eq!(post(n2, "steady-state"), "200");
     assert_eq!(post(n2, "steady-state"), "200", "it holds nothing");
     shows_none(n1);
+}
+
+/// Each is refused although the lock is free, and nothing holds it afterwards.
+fn bad_requests_take_no_lock(lab: &Lab, host: &Host) {
+    let of_another_group = CLIENT.replace("default", "db");
+    let table = [
+        (
+            "an unknown group",
+            Some(PROTOCOL),
+            of_another_group.as_str(),
+            r#"{"kind":"unknown_group","#,
+        ),
+        ("no JSON", Some(PROTOCOL), "x", r#"{"kind":"bad_request","#),
+        ("no client", Some(PROTOCOL), "{}", r#"{"kind":"bad_request","#),
+        ("no header", None, CLIENT, r#"{"kind":"bad_request","#),
+        (
+            "another value of the header",
+            Some("fleet-lock-protocol: 1"),
+            CLIENT,
+            r#"{"kind":"bad_request","#,
+        ),
+    ];
+    for (what, header, body, expected) in table {
+        let (code, answer) = send(host, "pre-reboot", header, body);
+        assert_eq!(code, "400", "{what}: {answer}");
+        assert!(answer.starts_with(expected), "{what}: {answer}");
+    }
+    for host in lab.hosts() {
+        shows_none(host);
+    }
 }
 
 fn of_three_at_once_one_gets_it(lab: &Lab) {
@@ -96,26 +130,32 @@ fn gets_the_lock(host: &Host) {
 
 /// The HTTP status of a FleetLock request on this host.
 fn post(host: &Host, path: &str) -> String {
+    send(host, path, Some(PROTOCOL), CLIENT).0
+}
+
+/// The HTTP status and the body of the answer to a request with this header and this body.
+fn send(host: &Host, path: &str, header: Option<&str>, body: &str) -> (String, String) {
     let url = format!("http://127.0.0.1:2382/v1/{path}");
-    let curl = [
+    let mut curl = vec![
         "curl",
         "--silent",
-        "--output",
-        "/dev/null",
         "--write-out",
-        "%{http_code}",
+        "\n%{http_code}",
         "--max-time",
         "30",
         "--retry",
         "5",
         "--retry-connrefused",
-        "--header",
-        "fleet-lock-protocol: true",
         "--data",
-        CLIENT,
-        &url,
+        body,
     ];
-    host.exec(&curl).unwrap().ok().unwrap().text().to_owned()
+    if let Some(header) = header {
+        curl.extend(["--header", header]);
+    }
+    curl.push(&url);
+    let said = host.exec(&curl).unwrap().ok().unwrap().stdout;
+    let (answer, code) = said.rsplit_once('\n').unwrap();
+    (code.to_owned(), answer.to_owned())
 }
 
 fn shows(host: &Host, holder: &str) {

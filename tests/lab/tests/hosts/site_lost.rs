@@ -6,11 +6,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Instant;
 
+use anyhow::Context;
+
 use crate::common::{
-    DATA, SOON, agent, assert_value, backup_now, deb, etcd_pids, get, member_ids, put, status, wait_reason,
+    DATA, SOON, agent, assert_value, backup_now, deb, etcd_pids, member_ids, put, status, wait_reason,
     wait_stored,
 };
 use etcd_agent_lab::{AgentConfig, Host, Lab, wait_until};
+use serde_json::Value;
 
 /// All files of a host except its configuration. A new host of the lab does not start etcd by itself.
 const EVERYTHING: [&str; 5] = [
@@ -63,8 +66,16 @@ fn start_agents(lab: &Lab, names: &[&str]) {
     });
 }
 
-/// Restores on a host while nothing serves; prints how long it took until a read was answered.
-fn restore_lost(lab: &Lab, host: &Host, args: &[&str], what: &str) {
+/// The cluster that serves a read on this host.
+fn read_from(lab: &Lab, host: &Host) -> anyhow::Result<u64> {
+    let args = ["get", "first", "-w", "json", "--command-timeout=10s"];
+    let answer: Value = serde_json::from_str(&lab.etcdctl(&[host], &args)?.ok()?.stdout)?;
+    answer["header"]["cluster_id"].as_u64().context("cluster_id")
+}
+
+/// Restores on a host; prints how long it took until a read was answered. Until then nothing serves, or the cluster
+/// `old`, whose answers do not count.
+fn restore(lab: &Lab, host: &Host, args: &[&str], old: Option<u64>, what: &str) {
     let begun = Instant::now();
     std::thread::scope(|scope| {
         let command = scope.spawn(|| {
@@ -74,7 +85,7 @@ fn restore_lost(lab: &Lab, host: &Host, args: &[&str], what: &str) {
         });
         wait_until("a served read", SOON, || {
             let mut on = lab.hosts().iter().filter(|host| host.is_on());
-            Ok(on.any(|host| get(lab, host, "first").is_ok()))
+            Ok(on.any(|host| read_from(lab, host).is_ok_and(|cluster| Some(cluster) != old)))
         })
         .unwrap();
         eprintln!(
@@ -83,6 +94,11 @@ fn restore_lost(lab: &Lab, host: &Host, args: &[&str], what: &str) {
         );
         command.join().unwrap();
     });
+}
+
+/// Restores on a host while nothing serves.
+fn restore_lost(lab: &Lab, host: &Host, args: &[&str], what: &str) {
+    restore(lab, host, args, None, what);
 }
 
 fn serves(lab: &Lab, host: &Host, keys: &[(&str, &str)], epoch: u64) {
@@ -192,11 +208,10 @@ fn c15_s61_a_lost_site_comes_back_on_hosts_with_other_names_and_with_the_same() 
     lab.passed();
 }
 
-/// Restores a running cluster of five from a host whose own vote is not enough; prints how long it took.
+/// Restores a running cluster of five from a host whose own vote is not enough.
 fn restore_alive(lab: &Lab, host: &Host, what: &str) {
-    let begun = Instant::now();
-    agent(host, &["restore", "latest", "--yes"]).ok().unwrap();
-    eprintln!("{what}: the command ended after {:?}", begun.elapsed());
+    let (old, _) = member_ids(lab, host).unwrap();
+    restore(lab, host, &["restore", "latest", "--yes"], Some(old), what);
     lab.wait_healthy(5, SOON).unwrap();
 }
 
