@@ -51,11 +51,11 @@ check: machine ## format, clippy and the agent's own tests: what to run before e
 test: machine go ## all tests, including those on real systemd hosts; the last line is the sum
 	@tests/run.sh
 
-test-matrix: machine go ## each etcd with each S3 server, where `make test` has a table of pairs
+test-matrix: machine go ## each etcd with each S3 server and each damage, where `make test` has a table of pairs
 	@$(LAB) prepare
 	@test -n "$(ETCD_AGENT_DEB)" || packaging/deb.sh
 	@ETCD_AGENT_DEB=$${ETCD_AGENT_DEB:-$$(ls -t $(TARGET)/deb/etcd-agent_*.deb | head -1)} ETCD_AGENT_MATRIX=1 \
-	  cargo test --locked --package etcd-agent-lab --test hosts -- auth:: --test-threads=3
+	  cargo test --locked --package etcd-agent-lab --test hosts -- auth:: damage:: --test-threads=3
 
 genesis: machine ## check the genesis protocol exhaustively within larger bounds: takes hours and up to 16 GB
 	GENESIS_LARGER=1 cargo test --quiet --locked --profile sim --package etcd-agent-genesis-check -- --nocapture --test-threads=2
