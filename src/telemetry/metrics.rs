@@ -277,7 +277,7 @@ fn etcd(out: &mut Metrics, status: &AdminStatus) {
         for alarm in [AlarmKind::NoSpace, AlarmKind::Corrupt] {
             let name = alarm.to_string();
             let raised = etcd.alarms().any(|raised| raised.starts_with(&name));
-            out.sample(&[("alarm", &name)], u64::from(raised));
+            out.sample(&[("type", &name)], u64::from(raised));
         }
     }
     if let Some(check) = &status.node.steering.hash_check {

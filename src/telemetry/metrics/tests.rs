@@ -260,8 +260,8 @@ fn counters_and_the_pause_exist_from_the_start() {
         "etcd_agent_conflicts 2",
         "etcd_agent_reason{code=\"all-data-lost\"} 1",
         "etcd_agent_reason{code=\"grace\"} 1",
-        "etcd_agent_etcd_alarm{alarm=\"NOSPACE\"} 1",
-        "etcd_agent_etcd_alarm{alarm=\"CORRUPT\"} 0",
+        "etcd_agent_etcd_alarm{type=\"NOSPACE\"} 1",
+        "etcd_agent_etcd_alarm{type=\"CORRUPT\"} 0",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} in {text}");
     }
