@@ -8,8 +8,8 @@ use futures::stream;
 
 use crate::adapters::dir::DirStore;
 use crate::model::{
-    BackupId, ClusterId, ClusterName, Epoch, EtcdStatus, Genesis, KeyChange, MemberId, MemberList, NodeName,
-    Origin, Past, RaftTerm, Revision, RevisionChanges, StoreView, UnixMs,
+    BackupId, ClusterId, ClusterName, Epoch, EtcdStatus, Genesis, KeyChange, KvHash, MemberId, MemberList,
+    NodeName, Origin, Past, RaftTerm, Revision, RevisionChanges, StoreView, UnixMs,
 };
 use crate::ports::{
     ByteStream, Created, Etcd, ObjectMeta, ObjectStore, PortError, PortResult, Replaced, Tag, Upload,
@@ -86,6 +86,9 @@ impl Etcd for FakeEtcd {
             all.push(Err(PortError::Retryable("the member went away".to_owned())));
         }
         Ok(Box::pin(stream::iter(all)))
+    }
+    async fn hash_data(&self, _: Revision) -> PortResult<KvHash> {
+        Err(unused())
     }
 }
 

@@ -219,6 +219,11 @@ impl EtcdStatus {
             .or_else(|| EtcdVersion::reported(&self.version))
     }
 
+    /// True if its data has, or may have, the format of a minor that is newer than `to`.
+    pub fn has_newer_data(&self, to: EtcdVersion) -> bool {
+        self.stored().is_some_and(|stored| stored.series() > to.series())
+    }
+
     /// True for etcd 3.6 in a cluster in which all members run it: no new entry of v2 gets into its log, and
     /// the next minor panics on those that are left there.
     pub fn log_decides(&self) -> bool {
@@ -413,8 +418,8 @@ pub struct NodeStatus {
     /// nothing was found or the disk was not read lately, and from an agent of an older version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub v2_trouble: Option<String>,
-    /// Why it does not follow the version of etcd that operators have selected, in one line; `None` if it does, or is to
-    /// wait for its turn, and from an agent of an older version.
+    /// Why it does not follow the version of etcd that operators have selected, in one line; `None` if it does, or is
+    /// to wait for its turn, and from an agent of an older version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version_trouble: Option<String>,
     /// Which etcds it can run; `None` from an agent of an older version.
@@ -458,8 +463,8 @@ pub struct NodeStatus {
     /// found, and from an agent of an older version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binary_trouble: Option<String>,
-    /// Why its data directory, or a log that is elsewhere, cannot be archived or replaced, in one line; `None` if nothing
-    /// was found or it is not known yet, and from an agent of an older version.
+    /// Why its data directory, or a log that is elsewhere, cannot be archived or replaced, in one line; `None` if
+    /// nothing was found or it is not known yet, and from an agent of an older version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive_trouble: Option<String>,
     /// The newest backup that it knows of.

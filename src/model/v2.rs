@@ -57,14 +57,19 @@ impl V2Names {
         }
     }
 
+    /// True if the database has more learners than an etcd without the v2 API starts with.
+    pub fn has_too_many_learners(&self) -> bool {
+        self.learners.len() > MOST_LEARNERS
+    }
+
     /// Why an etcd of version `to`, which has no v2 API, does not start on this disk, and what to do; `None` if it
     /// starts.
     pub fn objection(&self, to: EtcdVersion) -> Option<String> {
         if let Some(trouble) = self.trouble() {
             return Some(without_v2(to, &trouble));
         }
-        let learners: Vec<String> = self.learners.iter().map(ToString::to_string).collect();
-        (learners.len() > MOST_LEARNERS).then(|| {
+        self.has_too_many_learners().then(|| {
+            let learners: Vec<String> = self.learners.iter().map(ToString::to_string).collect();
             format!(
                 "etcd's database has the members {} as learners, and etcd {to} does not start with more than one: etcd \
                  before 3.5.26 did not store that they were promoted. Restart etcd on each member once more: \

@@ -38,18 +38,14 @@ pub(super) fn still_converts<'a>(cx: &Context<'_>, statuses: &[&'a NodeStatus]) 
     let (to, _) = ordered(cx)?;
     let status = statuses.iter().find(|status| {
         let etcd = status.etcd.known();
-        etcd.is_some_and(|etcd| converts(to, etcd))
+        etcd.is_some_and(|etcd| etcd.has_newer_data(to))
     })?;
     Some(&status.node)
 }
 
-fn converts(to: EtcdVersion, etcd: &EtcdStatus) -> bool {
-    etcd.stored().is_some_and(|stored| stored.series() > to.series())
-}
-
 /// Looks again soon while the etcd here has not converted its data: until then this node asks for no restart.
 pub(super) fn await_conversion(cx: &mut Context<'_>) {
-    let awaits = paused(cx).is_none() && ordered(cx).is_some_and(|(to, etcd)| converts(to, etcd));
+    let awaits = paused(cx).is_none() && ordered(cx).is_some_and(|(to, etcd)| etcd.has_newer_data(to));
     cx.memory.converts_since = cx
         .memory
         .converts_since

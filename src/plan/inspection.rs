@@ -228,7 +228,7 @@ pub(super) fn read_v2_keys(cx: &mut Context<'_>) -> Option<Action> {
         // An answer on a former etcd does not count.
         Fact::Absent => (cx.memory.looked_at, CHANGED_AGAIN),
         Fact::Unreachable(_) => (Some(v2.at), LOOK_AGAIN),
-        Fact::Known(names) if names.trouble().is_some() || names.learners.len() > 1 => {
+        Fact::Known(names) if names.trouble().is_some() || names.has_too_many_learners() => {
             (Some(v2.at), LOG_AGAIN)
         }
         Fact::Known(_) => (Some(v2.at), KEYS_AGAIN),

@@ -57,12 +57,14 @@ pub fn leave_to_stop(observation: &Observation, given: Option<&Grant>, down_for_
         return Leave::go("no other member depends on it");
     }
     let others = other_voters(&cx, list, etcd.member_id);
-    // A grant may be older than what is seen here: another member may have gone down since.
-    let all_up = || {
-        let mut known = others.iter().filter_map(|(_, status)| *status);
-        known.all(NodeStatus::is_active)
-    };
-    if let Some((coordinator, _)) = leave(&cx, GrantPurpose::Restart).filter(|_| all_up()) {
+    let not_seen_up: Vec<_> = others
+        .iter()
+        .filter(|(_, status)| !status.is_some_and(NodeStatus::is_active))
+        .collect();
+    // A grant may be older than what is seen here: another member may have gone down since. An agent that does not
+    // answer says nothing about its etcd.
+    let seen_down = not_seen_up.iter().any(|(_, status)| status.is_some());
+    if let Some((coordinator, _)) = leave(&cx, GrantPurpose::Restart).filter(|_| !seen_down) {
         return Leave::go(format!("{coordinator} granted it"));
     }
     let stays_down = others
@@ -71,10 +73,7 @@ pub fn leave_to_stop(observation: &Observation, given: Option<&Grant>, down_for_
     if let Some((node, _)) = stays_down {
         return Leave::go(format!("etcd on {node} is down and does not come back by itself"));
     }
-    let awaited = others
-        .iter()
-        .find(|(_, status)| !status.is_some_and(NodeStatus::is_active));
-    Leave::wait(match awaited {
+    Leave::wait(match not_seen_up.first() {
         Some((node, Some(_))) => format!("etcd on {node} is restarted"),
         Some((node, None)) => format!("the agent on {node} does not answer"),
         None => "the coordinator has not granted it yet".to_owned(),

@@ -128,15 +128,11 @@ pub trait Etcd: Send + Sync {
     async fn fingerprint(&self, _revision: Revision, _hash: bool) -> PortResult<Fingerprint> {
         Err(PortError::Permanent("this etcd cannot count keys".to_owned()))
     }
-    /// The hash of the data at this revision (`HashKV`, which reads the whole database). By default it is the one of
-    /// [`Self::fingerprint`].
+    /// The hash of the data at this revision (`HashKV`, which reads the whole database).
     ///
     /// # Errors
     /// Why etcd does not report it.
-    async fn hash_data(&self, revision: Revision) -> PortResult<KvHash> {
-        let hash = self.fingerprint(revision, true).await?.hash;
-        hash.ok_or_else(|| PortError::Permanent("etcd reports no hash".to_owned()))
-    }
+    async fn hash_data(&self, revision: Revision) -> PortResult<KvHash>;
     /// The keys of the v2 API with everything that was acknowledged before the call, those below the `hidden` names
     /// included; `None` if this member does not serve that API, which is the default.
     async fn v2_keys(&self, _hidden: &BTreeSet<String>) -> PortResult<Option<Vec<V2Key>>> {

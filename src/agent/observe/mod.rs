@@ -136,7 +136,8 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
     let silence = reachability::silence(agent, &facts);
     let pending = agent.shared.undecided();
     let transport = transport::view(agent, &facts, run.as_ref());
-    let mut steering = steering(agent, &facts, run.as_ref(), &pending, &transport);
+    let wanted = version::wanted(agent, &facts, run.as_ref());
+    let mut steering = steering(agent, &facts, run.as_ref(), &pending, &transport, &wanted);
     let next = facts
         .assignment
         .as_ref()
@@ -150,7 +151,6 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
     let wish = stop_wish(agent, &facts, &steering);
     let tls_trouble = next.and_then(|next| plan::stop_objection(&facts.tls, &next, facts.steady, wish));
     let binary_trouble = version::binary_trouble(agent, &facts, run.as_ref(), wish);
-    let version_trouble = version::trouble(agent, &facts, run.as_ref());
     let v2_entries = version::v2_entries(agent, &facts);
     let store = store::view(agent);
     let Facts {
@@ -223,7 +223,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
             inner.genesis.enquired.clone(),
             inner.genesis.highest_round,
             inner.removal.clone(),
-            inner.genesis.pushed.as_ref().map(|told| told.epoch),
+            inner.genesis.pushed.as_ref().map(|genesis| genesis.epoch),
             inner.genesis.denied.clone(),
             inner.store.failures(),
             inner.data.archive_trouble().map(ToOwned::to_owned),
@@ -257,7 +257,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         etcd_too_old: too_old,
         v2_entries,
         v2_trouble: v2.trouble(steady),
-        version_trouble,
+        version_trouble: wanted.err(),
         etcd_binaries: Some(etcd_binaries),
         newest_epoch: elector.newest_epoch,
         voted: elector.voted(),
@@ -345,18 +345,19 @@ fn stop_wish(agent: &Agent, facts: &Facts, steering: &Steering) -> StopWish {
     }
 }
 
-/// Operators' orders, and this node's requests to the coordinator.
+/// Operators' orders, and this node's requests to the coordinator. `wanted` is the answer of [`version::wanted()`].
 fn steering(
     agent: &Agent,
     facts: &Facts,
     run: Option<&EtcdRun>,
     pending: &[RequestView],
     transport: &TransportView,
+    wanted: &Result<Option<String>, String>,
 ) -> Steering {
     let process = facts.process(agent);
     let order = facts.directives.restart.as_ref();
     let wants_restart = run.and_then(|run| run.wish(process.known().map(String::as_str), order));
-    let wants_restart = version::with_version(agent, facts, run, transport, wants_restart);
+    let wants_restart = version::with_version(agent, facts, run, transport, wanted, wants_restart);
     let leader_ask = pending.iter().find_map(|view| match &view.request {
         OperatorRequest::MoveLeader { to, from, id, .. } => Some(LeaderAsk {
             id: *id,
@@ -449,8 +450,8 @@ fn newest_of<'a>(
     peers: &'a BTreeMap<NodeName, Fact<NodeStatus>>,
     now: UnixMs,
 ) -> Option<BackupSummary> {
-    let told = peers
+    let reported = peers
         .values()
         .filter_map(|fact| fact.known()?.last_backup.as_ref());
-    BackupSummary::newest(told.chain(own), now).cloned()
+    BackupSummary::newest(reported.chain(own), now).cloned()
 }

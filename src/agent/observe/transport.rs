@@ -6,8 +6,8 @@ use crate::agent::observe::facts::Facts;
 use crate::model::{Assignment, EtcdRun, RestartWish, TlsFiles, Transport, TransportView};
 use crate::plan;
 
-/// How etcd may serve clients, over TLS with these files or over plain HTTP: as the last process that was seen, or as it
-/// is assigned, if a new one runs.
+/// How etcd may serve clients, over TLS with these files or over plain HTTP: as the last process that was seen, or as
+/// it is assigned, if a new one runs.
 pub(in crate::agent) fn client_ways(agent: &Agent, assignment: Option<&Assignment>) -> Vec<Option<TlsFiles>> {
     let runs = agent.shared.etcd_run().transport;
     let assigned = assignment.map(|assigned| assigned.transport(&agent.spec.etcd));

@@ -6,42 +6,52 @@ use crate::agent::Agent;
 use crate::model::{EtcdRun, EtcdSelection, RestartWish, TransportView};
 use crate::plan::{self, EtcdSeen, StopWish};
 
+/// Whether this node's etcd is to be restarted with another version, and why. Without a member it is not.
+///
+/// # Errors
+/// Why this node does not follow the version that operators have selected.
+pub(super) fn wanted(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>) -> Result<Option<String>, String> {
+    if facts.assignment.as_ref().is_none_or(|a| a.removed) {
+        return Ok(None);
+    }
+    let selected = selected(facts);
+    plan::wants_version(&seen_by(agent, facts, run, selected.as_ref()))
+}
+
 /// Adds the selected version of etcd to the wish, if another one runs, or else the next listener. The selected version
 /// for which the disk is read first holds nothing else back. A binary that was replaced does: the next start takes it.
+/// `wanted` is the answer of [`wanted()`].
 pub(super) fn with_version(
     agent: &Agent,
     facts: &Facts,
     run: Option<&EtcdRun>,
     transport: &TransportView,
+    wanted: &Result<Option<String>, String>,
     wish: Option<RestartWish>,
 ) -> Option<RestartWish> {
     if facts.assignment.as_ref().is_none_or(|a| a.removed) {
         return transport::with_listener(transport, wish);
     }
+    if let Ok(Some(why)) = wanted {
+        let order = wish.and_then(|wish| wish.order);
+        return Some(RestartWish {
+            order,
+            version: true,
+            ..RestartWish::new(why.clone())
+        });
+    }
     let selected = selected(facts);
     let seen = seen_by(agent, facts, run, selected.as_ref());
-    let objection = match plan::wants_version(&seen) {
-        Ok(Some(why)) => {
-            let order = wish.and_then(|wish| wish.order);
-            return Some(RestartWish {
-                order,
-                version: true,
-                ..RestartWish::new(why)
-            });
-        }
-        Ok(None) => None,
-        Err(objection) => Some(objection),
-    };
     let paused = facts.directives.paused.is_some();
     let mut wish = transport::with_listener(transport, wish);
     if let (Some(wish), Some(trouble)) = (&mut wish, plan::binary_trouble(&seen, facts.base_unknown)) {
         trouble.hold(wish);
     }
     wish.or_else(|| {
-        let held = Some(objection.filter(|_| !paused)?);
+        let objection = wanted.as_ref().err().filter(|_| !paused)?;
         Some(RestartWish {
             version: true,
-            held,
+            held: Some(objection.clone()),
             reading: true,
             ..RestartWish::new(plan::wants_after_reading(&seen)?)
         })
@@ -59,13 +69,6 @@ pub(super) fn binary_trouble(
     let selected = selected(facts);
     let seen = seen_by(agent, facts, run, selected.as_ref());
     plan::binary_trouble(&seen, facts.base_unknown)?.against(wish)
-}
-
-/// Why this node does not follow the version that operators have selected.
-pub(super) fn trouble(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>) -> Option<String> {
-    facts.assignment.as_ref().filter(|a| !a.removed)?;
-    let selected = selected(facts);
-    plan::wants_version(&seen_by(agent, facts, run, selected.as_ref())).err()
 }
 
 /// What operators have selected.

@@ -64,11 +64,11 @@ pub(super) async fn held(
     if is_living(store, cluster, manifest).await?
         && let Ok(status) = live.status().await
         && status.cluster_id == manifest.cluster_id
-        && let Some(told) = fingerprint(live, &status, covered).await
-        && (told.keys.is_some() || told.hash.is_some())
+        && let Some(held) = fingerprint(live, &status, covered).await
+        && (held.keys.is_some() || held.hash.is_some())
     {
         return Ok(Held {
-            fingerprint: Some(told),
+            fingerprint: Some(held),
             etcd_version: status.version,
         });
     }
@@ -232,8 +232,8 @@ mod tests {
             self.0.status().await
         }
         async fn fingerprint(&self, revision: Revision, _: bool) -> PortResult<Fingerprint> {
-            let told = self.1.filter(|told| told.revision == revision);
-            told.ok_or_else(|| PortError::Permanent("compacted".to_owned()))
+            let known = self.1.filter(|known| known.revision == revision);
+            known.ok_or_else(|| PortError::Permanent("compacted".to_owned()))
         }
         async fn past(&self, at: Revision) -> PortResult<crate::model::Past> {
             self.0.past(at).await
@@ -261,6 +261,9 @@ mod tests {
         }
         async fn snapshot(&self) -> PortResult<crate::ports::ByteStream> {
             self.0.snapshot().await
+        }
+        async fn hash_data(&self, revision: Revision) -> PortResult<crate::model::KvHash> {
+            self.0.hash_data(revision).await
         }
     }
 

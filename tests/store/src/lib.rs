@@ -14,7 +14,7 @@ pub use age::AgeKeys;
 use async_trait::async_trait;
 use bytes::Bytes;
 use etcd_agent::backup::Call;
-use etcd_agent::model::{ClusterId, EtcdStatus, MemberId, MemberList, RaftTerm, Revision, UnixMs};
+use etcd_agent::model::{ClusterId, EtcdStatus, KvHash, MemberId, MemberList, RaftTerm, Revision, UnixMs};
 use etcd_agent::ports::{ByteStream, Etcd, PortError, PortResult};
 pub use follower::{Follower, LONG, change, cluster, full, hash, meta, restored, revision, state};
 use futures::StreamExt;
@@ -127,5 +127,8 @@ impl Etcd for Client {
             Some(chunks_kept) => Box::pin(chunks.take(chunks_kept)),
             None => Box::pin(chunks),
         })
+    }
+    async fn hash_data(&self, _: Revision) -> PortResult<KvHash> {
+        Err(PortError::Permanent("not used here".to_owned()))
     }
 }

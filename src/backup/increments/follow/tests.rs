@@ -17,7 +17,8 @@ use crate::backup::testing::{cluster, meta, revision, store};
 use crate::backup::trailer::snapshot;
 use crate::backup::{list, take_full};
 use crate::model::{
-    BackupId, ClusterId, Epoch, EtcdStatus, MemberId, MemberList, NodeName, Past, RevisionChanges, UnixMs,
+    BackupId, ClusterId, Epoch, EtcdStatus, KvHash, MemberId, MemberList, NodeName, Past, RevisionChanges,
+    UnixMs,
 };
 use crate::ports::{ByteStream, WatchStream};
 
@@ -27,7 +28,7 @@ mod timeline;
 const SILENT: u64 = u64::MAX;
 
 /// An etcd that leads, is at a fixed revision, and plays one script for each watch.
-struct Told {
+struct Scripted {
     inner: crate::backup::testing::FakeEtcd,
     scripts: Mutex<Vec<Vec<PortResult<Watched>>>>,
     from: AtomicU64,
@@ -46,7 +47,7 @@ struct Told {
 }
 
 #[async_trait]
-impl Etcd for Told {
+impl Etcd for Scripted {
     async fn status(&self) -> PortResult<EtcdStatus> {
         let mut status = self.inner.status().await?;
         status.revision = self.revision.unwrap_or(status.revision);
@@ -86,6 +87,9 @@ impl Etcd for Told {
     async fn snapshot(&self) -> PortResult<ByteStream> {
         self.inner.snapshot().await
     }
+    async fn hash_data(&self, revision: Revision) -> PortResult<KvHash> {
+        self.inner.hash_data(revision).await
+    }
     async fn watch(&self, from: Revision) -> PortResult<WatchStream> {
         self.from.store(from.0, Ordering::Relaxed);
         let script = self.scripts.lock().unwrap().remove(0);
@@ -116,14 +120,14 @@ impl Etcd for Told {
 /// The cluster that the full backups of these tests are of.
 const OURS: u64 = 1;
 
-fn heard(changes: Vec<RevisionChanges>) -> Watched {
+fn received(changes: Vec<RevisionChanges>) -> Watched {
     let at = changes.last().unwrap().revision;
     let of = ClusterId(OURS);
     Watched::Revisions { changes, at, of }
 }
 
-fn told(scripts: Vec<Vec<PortResult<Watched>>>) -> Told {
-    Told {
+fn scripted(scripts: Vec<Vec<PortResult<Watched>>>) -> Scripted {
+    Scripted {
         inner: crate::backup::testing::etcd(snapshot(2)),
         scripts: Mutex::new(scripts),
         from: AtomicU64::new(0),
@@ -147,7 +151,7 @@ fn following() -> Following {
     }
 }
 
-async fn run(etcd: &Told, store: &dyn ObjectStore, id: &BackupId) -> PortResult<Ended> {
+async fn run(etcd: &Scripted, store: &dyn ObjectStore, id: &BackupId) -> PortResult<Ended> {
     let chain = resume(store, &cluster(), id).await?;
     let (_sender, newer) = watch::channel(None);
     let ended = follow(etcd, store, &SystemClock, &following(), chain, newer, |_| {}).await;
@@ -165,14 +169,14 @@ async fn names(store: &dyn ObjectStore) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn s33_what_was_heard_before_etcd_went_away_is_stored_and_the_chain_goes_on() {
+async fn s33_what_was_received_before_etcd_went_away_is_stored_and_the_chain_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
     let gone = || Err(PortError::Retryable("gone".to_owned()));
-    let etcd = told(vec![
-        vec![Ok(heard(vec![revision(78, 0), revision(79, 9)])), gone()],
+    let etcd = scripted(vec![
+        vec![Ok(received(vec![revision(78, 0), revision(79, 9)])), gone()],
         vec![gone()],
-        vec![Ok(heard(vec![revision(80, 5)])), gone()],
+        vec![Ok(received(vec![revision(80, 5)])), gone()],
     ]);
     let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
     for _ in 0..3 {
@@ -208,12 +212,12 @@ async fn s33_what_was_heard_before_etcd_went_away_is_stored_and_the_chain_goes_o
 async fn an_agent_that_stops_does_not_wait_for_the_answer_that_opens_the_watch() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    let full = take_full(&told(vec![]), &store, &meta(1000), |_| {})
+    let full = take_full(&scripted(vec![]), &store, &meta(1000), |_| {})
         .await
         .unwrap();
-    let etcd = Told {
+    let etcd = Scripted {
         past_silent: true,
-        ..told(vec![])
+        ..scripted(vec![])
     };
     let chain = resume(&store, &cluster(), &full.id).await.unwrap();
     let (_sender, newer) = watch::channel(None);
@@ -227,7 +231,7 @@ fn many(from: u64, count: u64) -> Vec<RevisionChanges> {
     (from..from + count).map(|n| revision(n, 0)).collect()
 }
 
-async fn hears(changes: &mut BatchedWatch<'_>) -> u64 {
+async fn last_read(changes: &mut BatchedWatch<'_>) -> u64 {
     match changes.next().await.unwrap().unwrap() {
         Watched::Revisions { changes, .. } => changes.last().unwrap().revision.0,
         compacted @ Watched::Compacted(_) => panic!("{compacted:?}"),
@@ -241,12 +245,12 @@ async fn a_busy_etcd_is_let_gather_and_nothing_is_left_out() {
         at: Revision(200),
         of: ClusterId(OURS),
     };
-    let etcd = told(vec![
-        vec![Ok(heard(many(78, 10))), Ok(heard(many(88, 20)))],
+    let etcd = scripted(vec![
+        vec![Ok(received(many(78, 10))), Ok(received(many(88, 20)))],
         // The watch is behind, so it is not paused.
-        vec![Ok(behind), Ok(heard(many(128, 73)))],
+        vec![Ok(behind), Ok(received(many(128, 73)))],
         // Few changes: they are received one by one.
-        vec![Ok(heard(many(201, 1))), Ok(heard(many(202, 1)))],
+        vec![Ok(received(many(201, 1))), Ok(received(many(202, 1)))],
     ]);
     let (_awake, receiver) = watch::channel(Instant::now());
     let mut changes = BatchedWatch::open(&etcd, Revision(78), receiver).await.unwrap();
@@ -258,7 +262,7 @@ async fn a_busy_etcd_is_let_gather_and_nothing_is_left_out() {
         (201, 201),
         (202, 201),
     ] {
-        assert_eq!(hears(&mut changes).await, last);
+        assert_eq!(last_read(&mut changes).await, last);
         assert_eq!(etcd.from.load(Ordering::Relaxed), watched_from, "{last}");
     }
 }
@@ -267,7 +271,7 @@ async fn a_busy_etcd_is_let_gather_and_nothing_is_left_out() {
 #[tokio::test]
 async fn what_comes_close_together_is_busy_and_what_comes_apart_is_not() {
     for (apart, rests) in [(0, true), (99, true), (101, false)] {
-        let etcd = told(vec![vec![]]);
+        let etcd = scripted(vec![vec![]]);
         let (_awake, receiver) = watch::channel(Instant::now());
         let mut changes = BatchedWatch::open(&etcd, Revision(78), receiver).await.unwrap();
         let first = Instant::now() + Duration::from_secs(1);
@@ -278,32 +282,32 @@ async fn what_comes_close_together_is_busy_and_what_comes_apart_is_not() {
 }
 
 #[tokio::test]
-async fn s18_an_etcd_that_is_about_to_stop_is_heard_at_once() {
-    let etcd = told(vec![
-        vec![Ok(heard(many(78, 30)))],
-        vec![Ok(heard(many(108, 30))), Ok(heard(many(138, 30)))],
+async fn s18_an_etcd_that_is_about_to_stop_is_read_at_once() {
+    let etcd = scripted(vec![
+        vec![Ok(received(many(78, 30)))],
+        vec![Ok(received(many(108, 30))), Ok(received(many(138, 30)))],
     ]);
     let (awake, receiver) = watch::channel(Instant::now());
     let mut changes = BatchedWatch::open(&etcd, Revision(78), receiver).await.unwrap();
-    assert_eq!(hears(&mut changes).await, 107);
+    assert_eq!(last_read(&mut changes).await, 107);
     // Without `awake` the watch would stay paused.
     changes.paused_until = Instant::now() + Duration::from_hours(1000);
     let wakes = async {
         tokio::task::yield_now().await;
         awake.send_replace(Instant::now() + Duration::from_hours(1));
     };
-    let woken = async { tokio::join!(wakes, hears(&mut changes)).1 };
+    let woken = async { tokio::join!(wakes, last_read(&mut changes)).1 };
     assert_eq!(timeout(QUIET, woken).await.unwrap(), 137);
-    assert_eq!(hears(&mut changes).await, 167);
+    assert_eq!(last_read(&mut changes).await, 167);
     assert_eq!(etcd.from.load(Ordering::Relaxed), 108, "no further pause");
 }
 
 #[tokio::test]
-async fn an_etcd_that_went_away_during_a_rest_ends_it_and_what_was_heard_is_stored() {
+async fn an_etcd_that_went_away_during_a_rest_ends_it_and_what_was_received_is_stored() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
     let gone = || Err(PortError::Retryable("gone".to_owned()));
-    let etcd = told(vec![vec![Ok(heard(many(78, 30)))], vec![gone()]]);
+    let etcd = scripted(vec![vec![Ok(received(many(78, 30)))], vec![gone()]]);
     let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
     assert!(run(&etcd, &store, &full.id).await.is_err());
     assert_eq!(names(&store).await, ["78-107.zst"]);
@@ -320,7 +324,7 @@ async fn s33_what_another_epochs_etcd_says_after_a_rest_is_in_no_increment() {
         at: Revision(112),
         of: ClusterId(OURS + 1),
     };
-    let etcd = told(vec![vec![Ok(heard(many(78, 30)))], vec![Ok(other)]]);
+    let etcd = scripted(vec![vec![Ok(received(many(78, 30)))], vec![Ok(other)]]);
     let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
     let ended = run(&etcd, &store, &full.id).await;
     assert!(matches!(ended, Ok(Ended::Gap(_))), "{ended:?}");
@@ -332,10 +336,10 @@ async fn s33_what_another_epochs_etcd_says_after_a_rest_is_in_no_increment() {
 async fn what_etcd_has_committed_is_stored_before_the_agent_ends() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    let mut etcd = told(vec![vec![
-        Ok(heard(many(78, 1))),
-        Ok(heard(many(79, 1))),
-        Ok(heard(many(80, 1))),
+    let mut etcd = scripted(vec![vec![
+        Ok(received(many(78, 1))),
+        Ok(received(many(79, 1))),
+        Ok(received(many(80, 1))),
     ]]);
     let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
     etcd.revision = Some(Revision(79));
@@ -355,10 +359,10 @@ async fn what_etcd_has_committed_is_stored_before_the_agent_ends() {
 }
 
 #[tokio::test]
-async fn what_was_heard_before_the_agent_ends_is_stored() {
+async fn what_was_received_before_the_agent_ends_is_stored() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    let mut etcd = told(vec![vec![Ok(heard(vec![revision(78, 0), revision(79, 0)]))]]);
+    let mut etcd = scripted(vec![vec![Ok(received(vec![revision(78, 0), revision(79, 0)]))]]);
     let following = Following {
         interval: Duration::from_hours(1),
         ..following()
@@ -376,7 +380,7 @@ async fn what_was_heard_before_the_agent_ends_is_stored() {
 async fn s29_what_a_person_asks_for_does_not_wait_for_the_interval() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    let mut etcd = told(vec![vec![Ok(heard(vec![revision(78, 0), revision(79, 0)]))]]);
+    let mut etcd = scripted(vec![vec![Ok(received(vec![revision(78, 0), revision(79, 0)]))]]);
     etcd.stop = Some(CancellationToken::new());
     let flush_to = watch::Sender::new(Revision(79));
     let following = Following {
@@ -396,10 +400,10 @@ async fn s29_what_a_person_asks_for_does_not_wait_for_the_interval() {
 
 /// All agents are stopped one after the other, so this one may have no successor.
 #[tokio::test]
-async fn s18_what_was_heard_before_another_led_is_stored() {
+async fn s18_what_was_received_before_another_led_is_stored() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    let mut etcd = told(vec![vec![Ok(heard(vec![revision(78, 0)]))]]);
+    let mut etcd = scripted(vec![vec![Ok(received(vec![revision(78, 0)]))]]);
     etcd.stop = Some(CancellationToken::new());
     let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
     let ended = run(&etcd, &store, &full.id).await;
@@ -408,26 +412,26 @@ async fn s18_what_was_heard_before_another_led_is_stored() {
 }
 
 #[tokio::test]
-async fn a_change_of_users_since_the_full_is_told_and_the_chain_goes_on() {
+async fn a_change_of_users_since_the_full_is_reported_and_the_chain_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
     let gone = || Err(PortError::Retryable("gone".to_owned()));
-    let script = |number| vec![Ok(heard(vec![revision(number, 0)])), gone()];
-    let etcd = told(vec![script(78), script(79)]);
+    let script = |number| vec![Ok(received(vec![revision(number, 0)])), gone()];
+    let etcd = scripted(vec![script(78), script(79)]);
     let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
     for (changed, covered) in [(false, 78), (true, 79)] {
-        let heard = Mutex::new(Vec::new());
+        let reports = Mutex::new(Vec::new());
         let chain = resume(&store, &cluster(), &full.id).await.unwrap();
         let (_sender, newer) = watch::channel(None);
-        let tell = |progress| heard.lock().unwrap().push(progress);
+        let tell = |progress| reports.lock().unwrap().push(progress);
         let ended = follow(&etcd, &store, &SystemClock, &following(), chain, newer, tell).await;
         assert!(ended.is_err(), "{ended:?}");
-        let heard = heard.into_inner().unwrap();
+        let reports = reports.into_inner().unwrap();
         assert!(
-            heard.iter().all(|progress| progress.auth_changed == changed),
-            "{heard:?}"
+            reports.iter().all(|progress| progress.auth_changed == changed),
+            "{reports:?}"
         );
-        assert_eq!(heard.last().unwrap().covered, Revision(covered));
+        assert_eq!(reports.last().unwrap().covered, Revision(covered));
         etcd.auth.store(4, Ordering::Relaxed);
     }
 }
@@ -438,7 +442,7 @@ async fn a_change_of_users_since_the_full_is_told_and_the_chain_goes_on() {
 async fn c09c_leases_are_asked_for_together_and_once_more_where_etcd_was_silent() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    let etcd = told(vec![]);
+    let etcd = scripted(vec![]);
     etcd.leases_silent.store(16, Ordering::Relaxed);
     let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
     let mut chain = resume(&store, &cluster(), &full.id).await.unwrap();

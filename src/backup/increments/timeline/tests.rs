@@ -5,7 +5,7 @@ use crate::backup::store::manifest::example;
 use crate::backup::testing::{FakeEtcd, cluster, etcd, meta, revision, store};
 use crate::backup::trailer::snapshot;
 use crate::backup::{find, list, take_full};
-use crate::model::{BackupId, ClusterId, MemberId, MemberList, RestoreTarget};
+use crate::model::{BackupId, ClusterId, KvHash, MemberId, MemberList, RestoreTarget};
 use crate::ports::ByteStream;
 use async_trait::async_trait;
 
@@ -68,6 +68,9 @@ impl Etcd for At {
     }
     async fn snapshot(&self) -> PortResult<ByteStream> {
         self.inner.snapshot().await
+    }
+    async fn hash_data(&self, revision: Revision) -> PortResult<KvHash> {
+        self.inner.hash_data(revision).await
     }
 }
 

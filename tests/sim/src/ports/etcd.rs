@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use etcd_agent::model::{
-    AlarmKind, EtcdStatus, EtcdVersion, Fingerprint, MemberId, MemberList, NodeName, Revision, is_quarantine,
+    AlarmKind, EtcdStatus, EtcdVersion, Fingerprint, KvHash, MemberId, MemberList, NodeName, Revision,
+    is_quarantine,
 };
 use etcd_agent::ports::{AgentHandle, ByteStream, Etcd, PortError, PortResult};
 
@@ -164,9 +165,9 @@ impl Etcd for LocalEtcd {
 
     async fn defragment(&self) -> PortResult<()> {
         let host = self.host;
-        let unheard = self.seat.breaks(Call::Defrag)?;
+        let answer_lost = self.seat.breaks(Call::Defrag)?;
         self.change(|world| world.begin_defrag(host)).await?;
-        if unheard {
+        if answer_lost {
             return Err(PortError::OutcomeUnknown("no answer in time".to_owned()));
         }
         while self.seat.sim.world().hosts[host].db.defrag_until.is_some() {
@@ -202,6 +203,11 @@ impl Etcd for LocalEtcd {
             Ok(found)
         })
         .await
+    }
+
+    async fn hash_data(&self, revision: Revision) -> PortResult<KvHash> {
+        let hash = self.fingerprint(revision, true).await?.hash;
+        hash.ok_or_else(|| PortError::Permanent("etcd reports no hash".to_owned()))
     }
 
     async fn alarms(&self) -> PortResult<Vec<(MemberId, AlarmKind)>> {

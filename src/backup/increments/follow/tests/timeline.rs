@@ -6,7 +6,7 @@ use super::*;
 async fn another_epochs_backup_asks_for_a_new_full() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    let etcd = told(vec![]);
+    let etcd = scripted(vec![]);
     let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
     let mut chain = resume(&store, &cluster(), &full.id).await.unwrap();
     chain.cluster_id = ClusterId(99);
@@ -73,7 +73,7 @@ fn a_newer_full_takes_over_once_it_is_reached() {
 /// A chain that leads to revision 79, and its full.
 async fn chain_to_79(store: &dyn ObjectStore) -> BackupSummary {
     let gone = Err(PortError::Retryable("gone".to_owned()));
-    let etcd = told(vec![vec![Ok(heard(many(78, 2))), gone]]);
+    let etcd = scripted(vec![vec![Ok(received(many(78, 2))), gone]]);
     let full = take_full(&etcd, store, &meta(1000), |_| {}).await.unwrap();
     assert!(run(&etcd, store, &full.id).await.is_err());
     assert_eq!(names(store).await, ["78-79.zst"]);
@@ -116,7 +116,7 @@ async fn c04_an_etcd_that_was_put_back_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let store = store(dir.path());
         let full = chain_to_79(&store).await;
-        let mut etcd = told(vec![vec![Ok(heard(many(80, 1)))]]);
+        let mut etcd = scripted(vec![vec![Ok(received(many(80, 1)))]]);
         etcd.past = Some(past);
         etcd.revision = Some(Revision(400));
         etcd.stop = Some(CancellationToken::new());
@@ -136,15 +136,15 @@ async fn c04_an_etcd_that_was_put_back_is_not_followed() {
 async fn c04_an_increment_that_says_another_thing_than_the_one_that_is_there_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    let mut etcd = told(vec![vec![Ok(heard(vec![
+    let mut etcd = scripted(vec![vec![Ok(received(vec![
         other(Revision(78)),
         other(Revision(79)),
     ]))]]);
     etcd.stop = Some(CancellationToken::new());
     let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
     let before = resume(&store, &cluster(), &full.id).await.unwrap();
-    let writer = told(vec![vec![
-        Ok(heard(many(78, 2))),
+    let writer = scripted(vec![vec![
+        Ok(received(many(78, 2))),
         Err(PortError::Retryable("gone".to_owned())),
     ]]);
     assert!(run(&writer, &store, &full.id).await.is_err());
@@ -177,8 +177,8 @@ async fn c05_a_revision_that_etcd_did_not_tell_is_a_gap() {
     for (what, changes, expected) in rows {
         let dir = tempfile::tempdir().unwrap();
         let store = store(dir.path());
-        let etcd = told(vec![vec![
-            Ok(heard(changes)),
+        let etcd = scripted(vec![vec![
+            Ok(received(changes)),
             Err(PortError::Retryable("gone".to_owned())),
         ]]);
         let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
@@ -192,7 +192,7 @@ async fn c05_a_revision_that_etcd_did_not_tell_is_a_gap() {
 async fn c09a_a_full_is_not_taken_while_etcd_does_not_tell_the_revision_of_users() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    let etcd = told(vec![]);
+    let etcd = scripted(vec![]);
     etcd.auth.store(SILENT, Ordering::Relaxed);
     let taken = take_full(&etcd, &store, &meta(1000), |_| {}).await;
     assert!(matches!(taken, Err(PortError::Retryable(_))), "{taken:?}");
@@ -203,7 +203,7 @@ async fn c09a_a_full_is_not_taken_while_etcd_does_not_tell_the_revision_of_users
 async fn s33_a_compacted_watch_asks_for_a_new_full() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    let etcd = told(vec![vec![Ok(Watched::Compacted(Revision(90)))]]);
+    let etcd = scripted(vec![vec![Ok(Watched::Compacted(Revision(90)))]]);
     let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
     let ended = run(&etcd, &store, &full.id).await.unwrap();
     assert!(matches!(ended, Ended::Gap(_)), "{ended:?}");
