@@ -224,7 +224,7 @@ complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand defrag" -l cancel 
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand defrag" -l yes -d 'Do not ask for confirmation'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand defrag" -l dry-run -d 'Change nothing; show what would happen'
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand defrag" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand upgrade" -l to -d 'The version, e.g. 3.6.16; every node has it on disk, as /opt/etcd-v3.6.16/etcd' -r
+complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand upgrade" -l to -d 'The version, e.g. 3.6.16, on each node\'s disk as /opt/etcd-v3.6.16/etcd; or `package`' -r
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand upgrade" -l pause-after -d 'Upgrade this node and no other until the upgrade is ordered again' -r
 complete -c etcd-agent -n "__fish_etcd_agent_using_subcommand upgrade" -s o -l output -d 'Output format' -r -f -a "table\t'For people'
 json\t'For programs'

@@ -5,6 +5,7 @@ use super::confirm::Yes;
 use super::direct::OrderArgs;
 use super::exit::{Failure, Outcome};
 use super::upgrade::{Wanted, cancel, carry_out};
+use super::upgrade_target::Target;
 use super::version_path::{Way, path};
 use super::wait::Timeout;
 use crate::model::{AdminStatus, EtcdVersion};
@@ -46,8 +47,8 @@ pub(super) async fn run(paths: &Paths, args: DowngradeArgs) -> Outcome {
     let seen: AdminStatus = client.get("/v1/status/fresh").await?;
     let wanted = Wanted {
         way: Way::Down,
-        to,
-        steps: path(&seen, to, Way::Down).map_err(Failure::refused)?,
+        to: Target::Version(to),
+        steps: Target::versions(&path(&seen, to, Way::Down).map_err(Failure::refused)?),
         pause_after: None,
         waits: None,
         no_backup: args.no_backup,

@@ -56,6 +56,7 @@ mod status_watch;
 mod store;
 mod systemd;
 mod upgrade;
+mod upgrade_target;
 mod upgrade_wait;
 mod verify;
 mod version_path;

@@ -11,6 +11,7 @@ use super::direct::{self, OrderArgs, Silent};
 use super::exit::{Exit, Failure, Outcome};
 use super::health;
 use super::progress::{Progress, note};
+use super::upgrade_target::Target;
 use super::upgrade_wait::{until_back, until_done};
 use super::version_path::{Way, log_step, members, path, running};
 use super::wait::{self, Deadline, Timeout};
@@ -25,9 +26,12 @@ use crate::plan::setting_objection;
 /// The raft leader comes last. A backup is taken first, and the upgrade stops at the first trouble.
 #[derive(Debug, clap::Args)]
 pub(super) struct UpgradeArgs {
-    /// The version, e.g. 3.6.16; every node has it on disk, as /opt/etcd-v3.6.16/etcd
+    /// The version, e.g. 3.6.16, on each node's disk as /opt/etcd-v3.6.16/etcd; or `package`
+    ///
+    /// `package` is the binary of etcd.service itself. From then on its package is followed: one that replaces the
+    /// binary is put in force one member at a time.
     #[arg(long, value_name = "VERSION", required_unless_present = "cancel")]
-    to: Option<EtcdVersion>,
+    to: Option<Target>,
     /// Upgrade this node and no other until the upgrade is ordered again
     #[arg(long, value_name = "NODE", requires = "to")]
     pause_after: Option<NodeName>,
@@ -56,7 +60,7 @@ pub(super) struct Done {
     /// False if every node ran the version already.
     pub(super) changed: bool,
     /// The versions of the steps, in order.
-    pub(super) steps: Vec<EtcdVersion>,
+    pub(super) steps: Vec<Target>,
     /// What was done.
     pub(super) message: String,
 }
@@ -65,9 +69,9 @@ pub(super) struct Done {
 #[derive(Debug)]
 pub(super) struct Wanted {
     pub(super) way: Way,
-    pub(super) to: EtcdVersion,
-    /// From [`path`].
-    pub(super) steps: Vec<EtcdVersion>,
+    pub(super) to: Target,
+    /// From [`path`]; empty if every member runs it.
+    pub(super) steps: Vec<Target>,
     pub(super) pause_after: Option<NodeName>,
     pub(super) no_backup: bool,
     /// What a later step waits for.
@@ -80,13 +84,14 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    fn change(&self, to: EtcdVersion) -> DirectiveChange {
-        match self.way {
-            Way::Up => DirectiveChange::Upgrade {
+    fn change(&self, to: Target) -> DirectiveChange {
+        match (to, self.way) {
+            (Target::Package, _) => DirectiveChange::FollowPackage,
+            (Target::Version(to), Way::Up) => DirectiveChange::Upgrade {
                 to,
                 pause_after: self.pause_after.clone(),
             },
-            Way::Down => DirectiveChange::Downgrade { to },
+            (Target::Version(to), Way::Down) => DirectiveChange::Downgrade { to },
         }
     }
 
@@ -135,7 +140,7 @@ impl Wanted {
         note(&self.way_back);
     }
 
-    fn report(&self, changed: bool, steps: Vec<EtcdVersion>, message: String) -> Outcome {
+    fn report(&self, changed: bool, steps: Vec<Target>, message: String) -> Outcome {
         let done = Done {
             changed,
             steps,
@@ -156,7 +161,15 @@ pub(super) async fn run(paths: &Paths, args: UpgradeArgs) -> Outcome {
     if let Some(node) = &args.pause_after {
         direct::known(&seen, node)?;
     }
-    let steps = path(&seen, to, Way::Up).map_err(Failure::refused)?;
+    let steps = match to {
+        Target::Version(to) => Target::versions(&path(&seen, to, Way::Up).map_err(Failure::refused)?),
+        Target::Package if args.pause_after.is_some() => {
+            return Err(Failure::refused(
+                "--pause-after needs a version: `etcd-agent upgrade --to VERSION --pause-after NODE`",
+            ));
+        }
+        Target::Package => package_step(&seen)?,
+    };
     if args.pause_after.is_some() && steps.len() > 1 {
         return Err(Failure::refused(format!(
             "the way to {to} is {}: --pause-after needs a version that is one step away, here {}",
@@ -167,7 +180,7 @@ pub(super) async fn run(paths: &Paths, args: UpgradeArgs) -> Outcome {
     let wanted = Wanted {
         way: Way::Up,
         to,
-        waits: waits_for_log(&seen, &steps, to),
+        waits: waits_for_log(&seen, &steps),
         steps,
         pause_after: args.pause_after,
         no_backup: args.no_backup,
@@ -186,9 +199,10 @@ pub(super) async fn carry_out(client: &Client, seen: &AdminStatus, mut wanted: W
     // The agent checks a step when it is ordered. What refuses a later one is known before the first.
     if steps.len() > 1 {
         let agent: PlanView = client.get("/v1/plan").await?;
-        let refused = steps
-            .iter()
-            .find_map(|step| setting_objection(&agent.observation.spec, *step));
+        let refused = steps.iter().find_map(|step| match step {
+            Target::Version(step) => setting_objection(&agent.observation.spec, *step),
+            Target::Package => None,
+        });
         if let Some(why) = refused {
             return Err(Failure::refused(why));
         }
@@ -203,7 +217,7 @@ pub(super) async fn carry_out(client: &Client, seen: &AdminStatus, mut wanted: W
     let is_pending = is_pending(seen, to);
     if steps.is_empty() && !is_pending {
         all_known(seen)?;
-        return wanted.report(false, steps, format!("every member runs etcd {to} already"));
+        return wanted.report(false, steps, format!("every member runs {} already", to.etcd()));
     }
     wanted.explain();
     wanted.yes.ask(&format!(
@@ -236,9 +250,10 @@ pub(super) async fn carry_out(client: &Client, seen: &AdminStatus, mut wanted: W
     }
     let message = match &wanted.pause_after {
         Some(node) => format!(
-            "etcd {to} runs on {node}; no other node is upgraded before `etcd-agent upgrade --to {to}`"
+            "{} runs on {node}; no other node is upgraded before `etcd-agent upgrade --to {to}`",
+            to.etcd()
         ),
-        None => format!("etcd {to} runs on every member, and all are healthy"),
+        None => format!("{} runs on every member, and all are healthy", to.etcd()),
     };
     wanted.report(true, all, message)
 }
@@ -313,12 +328,26 @@ async fn back_up(client: &Client, deadline: &Deadline) -> Result<(), Failure> {
     Ok(())
 }
 
-/// True while this version is selected and a member may not run it yet: one that does not answer may run another.
-fn is_pending(status: &AdminStatus, to: EtcdVersion) -> bool {
-    let selected = status.node.selected_etcd().and_then(|selected| selected.version) == Some(to);
+/// One step if a member does not run the etcd of its package. The agent checks it.
+fn package_step(status: &AdminStatus) -> Result<Vec<Target>, Failure> {
+    if members(status).next().is_none() {
+        return Err(Failure::refused(
+            "no etcd runs on any node: there is nothing to upgrade",
+        ));
+    }
+    let others = members(status).any(|(_, seen)| !Target::Package.runs(seen));
+    Ok(others.then_some(Target::Package).into_iter().collect())
+}
+
+/// True while it is selected and a member may not run it yet: one that does not answer may run another.
+fn is_pending(status: &AdminStatus, to: Target) -> bool {
+    let selected = status.node.selected_etcd();
+    let selected = selected.is_some_and(|selected| match to {
+        Target::Version(to) => selected.version == Some(to),
+        Target::Package => selected.version.is_none(),
+    });
     let mut known = members(status);
-    selected
-        && (known.any(|(_, seen)| running(seen) != Some(to)) || !health::silent_members(status).is_empty())
+    selected && (known.any(|(_, seen)| !to.runs(seen)) || !health::silent_members(status).is_empty())
 }
 
 /// Refuses to say which etcd runs on nodes that do not answer.
@@ -334,8 +363,12 @@ pub(super) fn all_known(status: &AdminStatus) -> Result<(), Failure> {
     )))
 }
 
-fn in_words(steps: &[EtcdVersion]) -> String {
-    let steps: Vec<String> = steps.iter().map(ToString::to_string).collect();
+fn in_words(steps: &[Target]) -> String {
+    let steps = steps.iter().map(|step| match step {
+        Target::Version(version) => version.to_string(),
+        Target::Package => step.etcd(),
+    });
+    let steps: Vec<String> = steps.collect();
     if steps.is_empty() {
         return "nothing to do".to_owned();
     }
@@ -344,8 +377,14 @@ fn in_words(steps: &[EtcdVersion]) -> String {
 
 /// What is to be known of a step to an etcd that panics on entries of etcd 3.5 in its log. How soon etcd drops them
 /// depends on its clients, so the command may end before that step.
-pub(super) fn waits_for_log(status: &AdminStatus, steps: &[EtcdVersion], to: EtcdVersion) -> Option<String> {
-    let (before, step) = log_step(status, steps)?;
+pub(super) fn waits_for_log(status: &AdminStatus, steps: &[Target]) -> Option<String> {
+    let to = steps.last()?;
+    let versions = steps.iter().map(|step| match step {
+        Target::Version(version) => Some(*version),
+        Target::Package => None,
+    });
+    let versions: Vec<EtcdVersion> = versions.collect::<Option<_>>()?;
+    let (before, step) = log_step(status, &versions)?;
     Some(format!(
         "the step to {step} waits until no member's log holds entries of etcd 3.5, on which {step} panics: etcd {before} \
          drops them when it writes its next snapshot of raft, by default after 10,000 changes. If that takes more than {} s \
@@ -357,7 +396,8 @@ pub(super) fn waits_for_log(status: &AdminStatus, steps: &[EtcdVersion], to: Etc
 }
 
 /// What an operator can do if the new version does not do well.
-fn way_back(status: &AdminStatus, to: EtcdVersion) -> String {
+fn way_back(status: &AdminStatus, to: Target) -> String {
+    let etcd = to.etcd();
     let backup = if status.store.is_some() {
         "restore the backup that is taken first, or an older one, with the former etcd"
     } else {
@@ -365,10 +405,12 @@ fn way_back(status: &AdminStatus, to: EtcdVersion) -> String {
     };
     // etcd 3.5 does not report whether 3.4 still opens its data.
     let oldest = members(status).filter_map(|(_, seen)| running(seen)).min();
-    if let Some(oldest) = oldest.filter(|oldest| oldest.series() < (3, 5) && to.series() >= (3, 5)) {
-        return format!("the way back: a member that runs etcd {to} does not return to {oldest}; {backup}");
+    let newest = members(status).filter_map(|(_, seen)| to.on(seen)).max();
+    let converts = newest.is_some_and(|to| to.series() >= (3, 5));
+    if let Some(oldest) = oldest.filter(|oldest| converts && oldest.series() < (3, 5)) {
+        return format!("the way back: a member that runs {etcd} does not return to {oldest}; {backup}");
     }
     format!(
-        "the way back: while a member still runs the former etcd, `etcd-agent upgrade --cancel`; once all run {to}: {backup}"
+        "the way back: while a member still runs the former etcd, `etcd-agent upgrade --cancel`; once all run {etcd}: {backup}"
     )
 }

@@ -7,9 +7,10 @@ use super::direct;
 use super::exit::Failure;
 use super::health;
 use super::progress::Progress;
+use super::upgrade_target::Target;
 use super::version_path::{members, running};
 use super::wait::{self, Deadline};
-use crate::model::{AdminStatus, Directives, EtcdSelection, EtcdStatus, EtcdVersion, NodeName, NodeStatus};
+use crate::model::{AdminStatus, Directives, EtcdSelection, EtcdVersion, NodeName, NodeStatus};
 
 /// Trouble that lasts for this long ends the command.
 const LONGEST: Duration = Duration::from_secs(90);
@@ -49,19 +50,19 @@ impl Trouble {
         }
     }
 
-    fn text(&self, to: EtcdVersion) -> String {
-        let limit = LONGEST.as_secs();
+    fn text(&self, to: Target) -> String {
+        let (limit, etcd) = (LONGEST.as_secs(), to.etcd());
         match self {
             Self::NotRestarted(node) => format!(
-                "{node} was given etcd {to} and still runs another version after {limit} s: `etcd-agent plan` there says why"
+                "{node} was given {etcd} and still runs another version after {limit} s: `etcd-agent plan` there says why"
             ),
-            Self::Refuses(node, why) => format!("{node} has not taken etcd {to} for {limit} s: {why}"),
+            Self::Refuses(node, why) => format!("{node} has not taken {etcd} for {limit} s: {why}"),
             Self::Silent(node) => format!(
-                "the agent of {node} has not answered for {limit} s, and no other node gets etcd {to} before it does: see \
+                "the agent of {node} has not answered for {limit} s, and no other node gets {etcd} before it does: see \
                  `systemctl status etcd-agent` there"
             ),
             Self::NotServing(node) => format!(
-                "etcd {to} on {node} has not served for {limit} s, and no other node gets it before it does: see \
+                "{etcd} on {node} has not served for {limit} s, and no other node gets it before it does: see \
                  `journalctl -u etcd` there"
             ),
             Self::NotConverting => format!(
@@ -73,7 +74,7 @@ impl Trouble {
 }
 
 /// How far an upgrade to `to` is, as this agent sees it.
-pub(super) fn upgrade_progress(status: &AdminStatus, order: &Directives, to: EtcdVersion) -> UpgradeProgress {
+pub(super) fn upgrade_progress(status: &AdminStatus, order: &Directives, to: Target) -> UpgradeProgress {
     let mine = &status.node.steering.directives;
     if mine.is_newer_than(order) && mine.etcd != order.etcd {
         let text = "another order took its place, or it was cancelled: see `etcd-agent status`";
@@ -95,13 +96,13 @@ pub(super) fn upgrade_progress(status: &AdminStatus, order: &Directives, to: Etc
         let stored = serving.get(node).and_then(|etcd| etcd.storage_version);
         if !serving.contains_key(node) {
             down.push(node.clone());
-        } else if running(seen) != Some(to) {
+        } else if !to.runs(seen) {
             waiting.push(node.clone());
             if let Some(why) = &seen.version_trouble {
                 troubles.push(format!("on {node}: {why}"));
                 refuses.get_or_insert(Trouble::Refuses(node.clone(), why.clone()));
             }
-        } else if only.is_none() && stored.is_some_and(|stored| stored.series() != to.series()) {
+        } else if only.is_none() && stored.is_some_and(|stored| !is_format_of(running(seen), stored)) {
             converts.push(node.clone());
         } else {
             done += 1;
@@ -116,7 +117,7 @@ pub(super) fn upgrade_progress(status: &AdminStatus, order: &Directives, to: Etc
     if done > 0 && down.is_empty() && converts.is_empty() && waiting.is_empty() {
         return UpgradeProgress::Done;
     }
-    let mut text = format!("{done} with etcd {to}");
+    let mut text = format!("{done} with {}", to.etcd());
     for (what, nodes) in [
         ("not serving", &down),
         ("etcd converts its data", &converts),
@@ -133,15 +134,12 @@ pub(super) fn upgrade_progress(status: &AdminStatus, order: &Directives, to: Etc
     let selected = |node: &NodeName| {
         let mut all = members(status);
         let found = all.find(|(other, _)| *other == node);
-        found.is_some_and(|(_, seen)| {
-            seen.assignment
-                .as_ref()
-                .is_some_and(|a| a.etcd_version == Some(to))
-        })
+        found.is_some_and(|(_, seen)| to.is_assigned(seen))
     };
-    let has_to_convert = order.etcd.as_ref().is_some_and(|selected| selected.downgrade)
-        && down.is_empty()
-        && serving.values().any(|etcd| has_newer_data(etcd, to));
+    let older = order.etcd.as_ref().filter(|selected| selected.downgrade);
+    let older = older.and_then(|selected| selected.version);
+    let has_to_convert =
+        down.is_empty() && older.is_some_and(|older| serving.values().any(|etcd| etcd.has_newer_data(older)));
     let not_serving = down.into_iter().find(&selected).map(Trouble::NotServing);
     // A pause holds all of it back.
     let stuck = || {
@@ -154,16 +152,16 @@ pub(super) fn upgrade_progress(status: &AdminStatus, order: &Directives, to: Etc
     UpgradeProgress::Waits(text, trouble)
 }
 
-fn has_newer_data(etcd: &EtcdStatus, to: EtcdVersion) -> bool {
-    etcd.storage_version
-        .is_some_and(|stored| stored.series() > to.series())
+/// True if data of the format `stored` is what an etcd of this version writes.
+fn is_format_of(version: Option<EtcdVersion>, stored: EtcdVersion) -> bool {
+    version.is_some_and(|version| version.series() == stored.series())
 }
 
 /// Waits until an upgrade or a downgrade to `to` is done. Returns why it does not go on, for people, if trouble lasts.
 pub(super) async fn until_done(
     client: &Client,
     order: &Directives,
-    to: EtcdVersion,
+    to: Target,
     deadline: &Deadline,
 ) -> Result<Option<String>, Failure> {
     let noun = order.etcd.as_ref().map_or("upgrade", EtcdSelection::noun);

@@ -51,7 +51,7 @@ pub struct EtcdSelection {
     /// A version below `etcd.versions_dir`; `None` for the binary of `etcd.service` itself.
     #[serde(default)]
     pub version: Option<EtcdVersion>,
-    /// What was selected before it, for a cancelled upgrade.
+    /// What was selected before it: a cancelled upgrade goes back to it.
     #[serde(default)]
     pub before: Option<EtcdVersion>,
     /// The node after which no further one is upgraded.
@@ -79,9 +79,10 @@ impl EtcdSelection {
         !self.epoch.is_zero() && self.before.is_none()
     }
 
-    fn select(&mut self, to: EtcdVersion, downgrade: bool) {
-        if self.version != Some(to) {
-            self.before = self.version.replace(to);
+    /// Selects a version, or the binary of `etcd.service` itself.
+    fn select(&mut self, to: Option<EtcdVersion>, downgrade: bool) {
+        if self.version != to {
+            self.before = std::mem::replace(&mut self.version, to);
         }
         self.pause_after = None;
         self.downgrade = downgrade;
@@ -177,6 +178,8 @@ pub enum DirectiveChange {
         /// Which version.
         to: EtcdVersion,
     },
+    /// Run the binary of `etcd.service` itself again, and follow its package.
+    FollowPackage,
     /// Go back to what was selected before an upgrade or a downgrade that not every node has completed.
     CancelUpgrade,
 }
@@ -329,10 +332,17 @@ impl Directives {
             DirectiveChange::CancelDefrag => next.defrag = None,
             DirectiveChange::Upgrade { to, pause_after } => {
                 let selected = next.etcd.get_or_insert_default();
-                selected.select(*to, false);
+                selected.select(Some(*to), false);
                 selected.pause_after.clone_from(pause_after);
             }
-            DirectiveChange::Downgrade { to } => next.etcd.get_or_insert_default().select(*to, true),
+            DirectiveChange::Downgrade { to } => next.etcd.get_or_insert_default().select(Some(*to), true),
+            DirectiveChange::FollowPackage => {
+                if let Some(selected) = &mut next.etcd
+                    && selected.version.is_some()
+                {
+                    selected.select(None, false);
+                }
+            }
             DirectiveChange::CancelUpgrade => {
                 if let Some(selected) = &mut next.etcd
                     && !selected.cancelled
@@ -440,6 +450,17 @@ mod tests {
         assert_eq!(none.after(&DirectiveChange::CancelUpgrade, &by, UnixMs(5)), None);
         let unset = next(&first, DirectiveChange::CancelUpgrade);
         assert_eq!(unset.etcd_version(), None, "the binary of etcd.service");
+        let package = next(&second, DirectiveChange::FollowPackage);
+        assert_eq!(package.etcd_version(), None);
+        assert_eq!(package.etcd.as_ref().unwrap().before, second.etcd_version());
+        let again = next(&package, DirectiveChange::CancelUpgrade);
+        assert_eq!(again.etcd_version(), second.etcd_version());
+        for followed in [&none, &package, &unset] {
+            assert_eq!(
+                followed.after(&DirectiveChange::FollowPackage, &by, UnixMs(8)),
+                None
+            );
+        }
     }
 
     #[test]

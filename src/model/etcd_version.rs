@@ -65,6 +65,27 @@ impl EtcdVersion {
     }
 }
 
+impl EtcdVersion {
+    /// Why an etcd that runs this version must not be replaced by the one that `etcd.service` starts by itself; `None`
+    /// if it may be. Another patch of the same minor may also be an older one.
+    pub fn package_objection(self, package: Option<Self>) -> Option<String> {
+        let Some(package) = package else {
+            return Some("it is not known which version etcd.service starts by itself".to_owned());
+        };
+        if package >= self {
+            return self.upgrade_objection(package);
+        }
+        let (major, minor) = self.series();
+        (package.series() != self.series()).then(|| {
+            format!(
+                "etcd.service starts etcd {package} by itself, and {self} runs: install a package of etcd {major}.{minor}, \
+                 or downgrade to {}.{} first",
+                package.major, package.minor
+            )
+        })
+    }
+}
+
 /// The first minor that can be downgraded: <https://etcd.io/docs/v3.6/downgrades/downgrade_3_6/>.
 const DOWNGRADES: (u64, u64) = (3, 6);
 

@@ -102,7 +102,7 @@ pub use stop::ok_to_stop;
 pub use tls_files::{StopWish, nothing_found, restart_objection, stop_objection};
 pub use transport::transport_objection;
 pub use transport_step::{TransportSeen, next_transport};
-pub use upgrade::{downgrade_to_validate, upgrade_objection};
+pub use upgrade::{downgrade_to_validate, newest_package, upgrade_objection};
 pub use version::{
     BinaryTrouble, EtcdSeen, binary_trouble, disk_decides, version_objection, wants_after_reading,
     wants_version,

@@ -99,7 +99,8 @@ fn check_quorum(cx: &Context<'_>, list: &MemberList, member: &Member) -> Result<
     ))
 }
 
-/// Why an order is refused; `upgrade_objection` judges orders to upgrade. `force` permits a cluster that stays below its size.
+/// Why an order is refused; `upgrade_objection` judges orders to upgrade. `force` permits a cluster that stays below
+/// its size.
 pub fn objection(observation: &Observation, change: &DirectiveChange, force: bool) -> Option<String> {
     if let Some(why) = ordered_out(observation) {
         return Some(why);
@@ -119,6 +120,7 @@ pub fn objection(observation: &Observation, change: &DirectiveChange, force: boo
         | DirectiveChange::CancelDefrag
         | DirectiveChange::Upgrade { .. }
         | DirectiveChange::Downgrade { .. }
+        | DirectiveChange::FollowPackage
         | DirectiveChange::CancelUpgrade => return None,
     };
     if !cx.spec.nodes.contains_key(node) {

@@ -58,6 +58,12 @@ pub fn steps(change: &DirectiveChange) -> Vec<String> {
             ),
             "the raft leader comes last, after another member leads".to_owned(),
         ],
+        DirectiveChange::FollowPackage => lines(&[
+            "etcd is restarted with the binary of etcd.service itself on one node after the other, each only while all \
+             members are healthy",
+            "the raft leader comes last, after another member leads",
+            "from then on, a package that replaces this binary is followed in the same way",
+        ]),
         DirectiveChange::CancelUpgrade => lines(&[
             "no further node gets the version that was ordered",
             "nodes that have it go back to the etcd of before, one at a time; an etcd that is down goes back at once",

@@ -20,6 +20,7 @@ pub fn upgrade_objection(observation: &Observation, change: &DirectiveChange) ->
             objection(observation, *to, pause_after.as_ref(), false)
         }
         DirectiveChange::Downgrade { to } => objection(observation, *to, None, true),
+        DirectiveChange::FollowPackage => package_objection(observation),
         DirectiveChange::CancelUpgrade => cancel_objection(observation),
         _ => None,
     }
@@ -73,6 +74,57 @@ fn objection(
         .or_else(|| ignored_settings::objection(cx.spec, to))
 }
 
+/// Why the members are not to run the binary of `etcd.service` itself again.
+fn package_objection(observation: &Observation) -> Option<String> {
+    let view = as_coordinator(observation);
+    let cx = Context::new(&view, &Memory::default());
+    let list = match known_members(&cx) {
+        Ok(list) => list,
+        Err(reason) => return Some(reason.text),
+    };
+    cx.selected.as_ref()?.version?;
+    let members: Vec<&NodeName> = list.members.iter().filter_map(|m| cx.spec.node_of(m)).collect();
+    quarantined(&cx)
+        .or_else(|| unfinished(&cx, &members))
+        .or_else(|| disturbed(&cx, &view, list))
+        .or_else(|| package_step_objection(&cx, &members))
+        .or_else(|| ignored_settings::objection(cx.spec, newest_package(&view)?))
+}
+
+/// The newest version that `etcd.service` starts by itself on a node.
+pub fn newest_package(observation: &Observation) -> Option<EtcdVersion> {
+    let cx = Context::new(observation, &Memory::default());
+    let nodes = cx.known_nodes().into_iter();
+    nodes.filter_map(|(_, status)| package_of(status)).max()
+}
+
+fn package_of(status: &NodeStatus) -> Option<EtcdVersion> {
+    status.etcd_binaries.as_ref()?.base
+}
+
+/// Why a member must not be restarted with the binary of `etcd.service` itself.
+fn package_step_objection(cx: &Context<'_>, members: &[&NodeName]) -> Option<String> {
+    let packages = members
+        .iter()
+        .filter_map(|node| Some((*node, package_of(cx.status_of(node)?)?)));
+    let packages: Vec<(&NodeName, EtcdVersion)> = packages.collect();
+    let oldest = packages.iter().min_by_key(|(_, version)| *version);
+    let newest = packages.iter().max_by_key(|(_, version)| *version);
+    if let (Some((one, old)), Some((other, new))) = (oldest, newest)
+        && old.series() != new.series()
+    {
+        return Some(format!(
+            "etcd.service starts etcd {old} by itself on {one} and {new} on {other}: install the same minor on all hosts"
+        ));
+    }
+    let from_to = |running: EtcdVersion, status: &NodeStatus| {
+        let to = package_of(status);
+        let why = running.package_objection(to);
+        why.or_else(|| upward_objection(running, to.filter(|to| *to > running)?, status))
+    };
+    each_step(cx, members, from_to)
+}
+
 /// The quarantine of a move. It ends only while the members run the version that they were moved to.
 fn quarantined(cx: &Context<'_>) -> Option<String> {
     let statuses = cx.known_nodes().into_iter().map(|(_, status)| status);
@@ -95,15 +147,16 @@ fn unfinished(cx: &Context<'_>, members: &[&NodeName]) -> Option<String> {
         (assigned == selected.version && runs || stays(status, selected)).then_some(())
     };
     let node = members.iter().find(|node| follows(node).is_none())?;
-    Some(match selected.version.filter(|_| !selected.cancelled) {
-        Some(version) => {
-            let what = selected.noun();
-            format!(
-                "the {what} to {version} is not complete on {node}: let it end, or `etcd-agent {what} --cancel` first"
-            )
-        }
-        None => format!("{node} is not yet back from the cancelled {}", selected.noun()),
-    })
+    let what = selected.noun();
+    if selected.cancelled {
+        return Some(format!("{node} is not yet back from the cancelled {what}"));
+    }
+    let to = selected
+        .version
+        .map_or_else(|| "the package's etcd".to_owned(), |version| version.to_string());
+    Some(format!(
+        "the {what} to {to} is not complete on {node}: let it end, or `etcd-agent {what} --cancel` first"
+    ))
 }
 
 /// True if a node has checked whether it can go back from a cancelled upgrade, and stays at the version that
@@ -133,6 +186,31 @@ fn step_objection(
     to: EtcdVersion,
     downgrade: bool,
 ) -> Option<String> {
+    each_step(cx, members, |running, status| {
+        if downgrade {
+            running.downgrade_objection(to)
+        } else {
+            upward_objection(running, to, status)
+        }
+    })
+}
+
+/// Why the etcd of this node must not be upgraded directly to `to`.
+fn upward_objection(running: EtcdVersion, to: EtcdVersion, status: &NodeStatus) -> Option<String> {
+    version::step_objection(running, to, status.v2_entries).or_else(|| {
+        // Unknown is no objection: each node reads its own disk before it takes the version.
+        let trouble = status.v2_trouble.as_ref().filter(|_| drops_v2(running, to))?;
+        Some(without_v2(to, trouble))
+    })
+}
+
+/// The first member whose etcd must not get another version, and why. `objection` judges an etcd with converted data by
+/// the version that it runs.
+fn each_step(
+    cx: &Context<'_>,
+    members: &[&NodeName],
+    objection: impl Fn(EtcdVersion, &NodeStatus) -> Option<String>,
+) -> Option<String> {
     members.iter().find_map(|node| {
         let status = cx.status_of(node)?;
         let etcd = status.etcd.known()?;
@@ -148,15 +226,7 @@ fn step_objection(
                 stored.major, stored.minor
             ));
         }
-        let why = if downgrade {
-            running.downgrade_objection(to)
-        } else {
-            version::step_objection(running, to, status.v2_entries).or_else(|| {
-                // Unknown is no objection: each node reads its own disk before it takes the version.
-                let trouble = status.v2_trouble.as_ref().filter(|_| drops_v2(running, to))?;
-                Some(without_v2(to, trouble))
-            })
-        }?;
+        let why = objection(running, status)?;
         Some(format!("on {node}: {why}"))
     })
 }
@@ -167,9 +237,10 @@ fn cancel_objection(observation: &Observation) -> Option<String> {
     let Some(selected) = cx.selected.as_ref().filter(|selected| !selected.opened_epoch()) else {
         return Some("no upgrade was ordered".to_owned());
     };
-    let (Some(version), false) = (selected.version, selected.cancelled) else {
+    if selected.cancelled {
         return None;
-    };
+    }
+    let version = selected.version.or_else(|| newest_package(&view))?;
     // Without a leader nothing is upgraded, and the way back must not depend on one.
     let listed = known_members(&cx).ok().map(|list| list.members.iter());
     let nodes: Vec<&NodeName> = match listed {
@@ -177,9 +248,13 @@ fn cancel_objection(observation: &Observation) -> Option<String> {
         // The way back must not depend on a leader.
         None => cx.spec.nodes.keys().collect(),
     };
-    let etcd_on = |node: &&NodeName| cx.status_of(node)?.etcd.known();
-    let serving: Vec<&EtcdStatus> = nodes.iter().filter_map(etcd_on).collect();
-    let runs_it = |etcd: &&EtcdStatus| EtcdVersion::reported(&etcd.version) == Some(version);
+    let statuses = nodes.iter().filter_map(|node| cx.status_of(node));
+    let serving: Vec<(&NodeStatus, &EtcdStatus)> = statuses
+        .filter_map(|status| Some((status, status.etcd.known()?)))
+        .collect();
+    let runs_it = |(status, etcd): &(&NodeStatus, &EtcdStatus)| {
+        EtcdVersion::reported(&etcd.version) == selected.version.or_else(|| package_of(status))
+    };
     if !serving.iter().all(runs_it) {
         return None;
     }
@@ -192,7 +267,7 @@ fn cancel_objection(observation: &Observation) -> Option<String> {
     let stays = |before: EtcdVersion| before.series() == version.series();
     let converted = |etcd: &EtcdStatus| etcd.storage_version.is_some_and(stays);
     let back = selected.downgrade || selected.before.is_some_and(stays);
-    (!back && serving.iter().any(|etcd| converted(etcd))).then(|| {
+    (!back && serving.iter().any(|(_, etcd)| converted(etcd))).then(|| {
         format!("every member that serves runs etcd {version}, and etcd has converted its data: it does not go back")
     })
 }

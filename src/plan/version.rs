@@ -65,25 +65,29 @@ pub fn wants_version(seen: &EtcdSeen<'_>) -> Result<Option<String>, String> {
     };
     let running = EtcdVersion::reported(&etcd.version);
     let base_is_selected = seen.selected.is_none_or(|selected| selected.version.is_none());
-    if base_is_selected && seen.assigned.is_none() {
+    // Where it was selected again, another etcd may still run although it is assigned.
+    let selected_again = seen.selected.is_some() && !seen.replaced;
+    if base_is_selected && seen.assigned.is_none() && !selected_again {
         let wish = running.map_or(Ok(None), |running| wants_base(seen, etcd, running));
         return wish.map_err(|trouble| trouble.why);
     }
     let Some(selected) = seen.selected else {
         return Ok(None);
     };
+    let target = selected.version.or(seen.binaries.base);
     let assigned = seen.assigned == selected.version;
-    if assigned && selected.version.is_none_or(|version| Some(version) == running) || is_paused(seen) {
+    if assigned && target.is_none_or(|target| Some(target) == running) || is_paused(seen) {
         return Ok(None);
     }
     let running = running.ok_or_else(|| format!("etcd here reports the version {:?}", etcd.version))?;
     if let Some(version) = selected.version {
         is_available(seen, version)?;
     }
-    let target = selected.version.or(seen.binaries.base);
     let older = target.is_none_or(|target| target < running);
     if older && selected.cancelled {
         goes_back(seen, etcd, running, selected.version)?;
+    } else if selected.version.is_none() {
+        package_objection(seen, running).map_or(Ok(()), Err)?;
     } else if let Some(target) = target {
         let down = older && selected.downgrade;
         let why = if down {
@@ -120,6 +124,14 @@ pub(super) fn step_objection(
 /// counts: it decides whether its etcd starts, and no other node holds this one back (rule 10).
 fn own_objection(seen: &EtcdSeen<'_>, running: EtcdVersion, to: EtcdVersion) -> Option<String> {
     step_objection(running, to, seen.v2_entries).or_else(|| seen.v2.objection(seen.now, running, to))
+}
+
+/// Why the etcd here must not be replaced by the binary of `etcd.service` itself, which operators have selected again.
+fn package_objection(seen: &EtcdSeen<'_>, running: EtcdVersion) -> Option<String> {
+    match seen.binaries.base {
+        Some(base) if base > running => own_objection(seen, running, base),
+        base => running.package_objection(base),
+    }
 }
 
 /// True if this node is to step to an etcd without the v2 API, or its next start takes one, and only its disk can object.
@@ -268,10 +280,11 @@ pub fn version_objection(observation: &Observation, own: &EtcdStatus) -> Option<
 
 /// Why the version of the next start does not open the data of the etcd that runs. etcd may have converted them after
 /// this node got leave to go back to that version, and before it was restarted. What `etcd.service` starts by itself
-/// counts after a cancelled upgrade.
+/// counts where it was selected again, or an upgrade was cancelled.
 pub(super) fn unopened(seen: &EtcdSeen<'_>, etcd: &EtcdStatus) -> Option<String> {
-    let cancelled = seen.selected.is_some_and(|selected| selected.cancelled);
-    let next = seen.assigned.or(seen.binaries.base.filter(|_| cancelled))?;
+    let selected_again = |selected: &EtcdSelection| selected.cancelled || selected.version.is_none();
+    let counts = seen.selected.is_some_and(selected_again);
+    let next = seen.assigned.or(seen.binaries.base.filter(|_| counts))?;
     let why = opens(Some(next), etcd.stored()).err()?;
     Some(format!("the next start would take another version: {why}"))
 }

@@ -20,7 +20,10 @@ use crate::agent::api::{fresh, v2_keys};
 pub(crate) async fn direct(agent: &Agent, order: &DirectiveOrder) -> PortResult<DirectiveView> {
     let selects_etcd = matches!(
         order.change,
-        DirectiveChange::Upgrade { .. } | DirectiveChange::Downgrade { .. } | DirectiveChange::CancelUpgrade
+        DirectiveChange::Upgrade { .. }
+            | DirectiveChange::Downgrade { .. }
+            | DirectiveChange::FollowPackage
+            | DirectiveChange::CancelUpgrade
     );
     let mut seen = if selects_etcd {
         // It depends on what is on all nodes' disks, and on whether all members are healthy.
@@ -45,8 +48,13 @@ pub(crate) async fn direct(agent: &Agent, order: &DirectiveOrder) -> PortResult<
     if let Some(to) = plan::downgrade_to_validate(&seen, &change) {
         permitted(agent.ports.etcd.validate_downgrade(to).await)?;
     }
-    if let DirectiveChange::Upgrade { to, .. } = &change {
-        v2_keys::allow_upgrade(agent, &seen, *to, order.dry_run).await?;
+    let upgraded_to = match &change {
+        DirectiveChange::Upgrade { to, .. } => Some(*to),
+        DirectiveChange::FollowPackage => plan::newest_package(&seen),
+        _ => None,
+    };
+    if let Some(to) = upgraded_to {
+        v2_keys::allow_upgrade(agent, &seen, to, order.dry_run).await?;
     }
     let steps = plan::steps(&change);
     if order.dry_run {

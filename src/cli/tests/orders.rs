@@ -7,6 +7,7 @@ use crate::cli::direct::{self, Silent, Spread};
 use crate::cli::on_nodes::{NodeProgress, meant, progress_of};
 use crate::cli::restart::RESTART;
 use crate::cli::upgrade;
+use crate::cli::upgrade_target::Target;
 use crate::cli::upgrade_wait::{Trouble, UpgradeProgress, upgrade_progress};
 use crate::cli::version_path::{Way, path};
 use crate::cli::{Exit, epoch, status_view};
@@ -151,11 +152,11 @@ fn fixture_etcd() -> Fact<EtcdStatus> {
 }
 
 #[test]
-fn f02_what_an_operator_confirms_is_one_genesis_that_is_told() {
+fn f02_what_an_operator_confirms_is_one_genesis_that_is_reported() {
     let mut seen = observation();
     let cluster = seen.spec.cluster.clone();
     let members = [(name("n1"), Vec::new()), (name("n2"), Vec::new())].into();
-    let told = |epoch: u64, token: &str| Genesis {
+    let reported = |epoch: u64, token: &str| Genesis {
         epoch: Epoch(epoch),
         cluster: cluster.clone(),
         token: token.to_owned(),
@@ -174,11 +175,11 @@ fn f02_what_an_operator_confirms_is_one_genesis_that_is_told() {
             .insert(name(&format!("n{number}")), Fact::Known(status));
     };
     assert!(epoch::meant(&seen, Epoch(2)).is_err());
-    tell(&mut seen, 2, told(2, "prod-2-a"));
-    let (genesis, tellers) = epoch::meant(&seen, Epoch(2)).unwrap();
+    tell(&mut seen, 2, reported(2, "prod-2-a"));
+    let (genesis, sources) = epoch::meant(&seen, Epoch(2)).unwrap();
     assert_eq!(genesis.token, "prod-2-a");
-    insta::assert_snapshot!("epoch_confirm", epoch::warning(&seen, &genesis, &tellers));
-    tell(&mut seen, 3, told(2, "prod-2-b"));
+    insta::assert_snapshot!("epoch_confirm", epoch::warning(&seen, &genesis, &sources));
+    tell(&mut seen, 3, reported(2, "prod-2-b"));
     let refused = epoch::meant(&seen, Epoch(2)).unwrap_err();
     assert_eq!(refused.exit, Exit::Refused);
     insta::assert_snapshot!("epoch_confirm_two", refused.text);
@@ -262,7 +263,7 @@ fn what_the_step_to_3_7_waits_for_is_known_before_the_first_step() {
     let said = |runs: &str, to: &str| {
         let seen = with_versions(&["3.5.16", "3.5.35", "3.6.16", "3.7.3"], runs);
         let steps = path(&seen, version(to), Way::Up).unwrap();
-        upgrade::waits_for_log(&seen, &steps, version(to))
+        upgrade::waits_for_log(&seen, &Target::versions(&steps))
     };
     for runs in ["3.5.16", "3.5.35"] {
         let text = said(runs, "3.7.3").unwrap();
@@ -313,7 +314,7 @@ fn where_an_upgrade_stands() {
     let order = register(&change);
     let mut seen = with_versions(&["3.6.16"], "3.5.35");
     each(&mut seen, &|status| status.steering.directives = order.clone());
-    let progress = |seen: &AdminStatus| upgrade_progress(seen, &order, to);
+    let progress = |seen: &AdminStatus| upgrade_progress(seen, &order, Target::Version(to));
     let waits = |text: &str, trouble: Option<Trouble>| UpgradeProgress::Waits(text.to_owned(), trouble);
     assert_eq!(
         progress(&seen),
@@ -416,12 +417,46 @@ fn where_an_upgrade_stands() {
     assert!(matches!(progress(&seen), UpgradeProgress::Ended(_)));
 }
 
+/// A node has returned to the package's etcd once it runs that version, and has it assigned for its next start.
+#[test]
+fn where_the_way_to_the_package_stands() {
+    let selected = register(&DirectiveChange::Upgrade {
+        to: version("3.5.40"),
+        pause_after: None,
+    });
+    let order = selected
+        .after(&DirectiveChange::FollowPackage, &name("n1"), NOW)
+        .unwrap();
+    let mut seen = with_versions(&["3.5.40"], "3.5.40");
+    each(&mut seen, &|status| {
+        status.steering.directives = order.clone();
+        status.assignment.as_mut().unwrap().etcd_version = Some(version("3.5.40"));
+        status.etcd_binaries.as_mut().unwrap().base = Some(version("3.5.40"));
+    });
+    let progress = |seen: &AdminStatus| upgrade_progress(seen, &order, Target::Package);
+    let waits = |text: &str| UpgradeProgress::Waits(text.to_owned(), None);
+    let all = "0 with the package's etcd; to come: n1, n2, n3";
+    assert_eq!(progress(&seen), waits(all), "the same version, from elsewhere");
+    each(&mut seen, &|status| {
+        status.assignment.as_mut().unwrap().etcd_version = None;
+    });
+    assert_eq!(progress(&seen), UpgradeProgress::Done);
+    let Some(Fact::Known(n2)) = seen.peers.get_mut(&name("n2")) else {
+        panic!()
+    };
+    n2.etcd_binaries.as_mut().unwrap().base = Some(version("3.5.44"));
+    let given = Some(Trouble::NotRestarted(name("n2")));
+    let text = "2 with the package's etcd; to come: n2".to_owned();
+    assert_eq!(progress(&seen), UpgradeProgress::Waits(text, given));
+}
+
 /// A downgrade ends if etcd does not convert its data while all members serve. An upgrade needs no conversion.
 #[test]
 fn a_downgrade_waits_for_etcd_to_convert_its_data() {
     let to = version("3.5.35");
-    let table: [(&str, bool, Option<&str>, bool, bool); 6] = [
+    let table: [(&str, bool, Option<&str>, bool, bool); 7] = [
         ("3.6.0", true, None, false, true),
+        ("", true, None, false, true),
         ("3.5.0", true, None, false, false),
         ("3.6.0", false, None, false, false),
         ("3.6.0", true, Some("down"), false, false),
@@ -445,7 +480,7 @@ fn a_downgrade_waits_for_etcd_to_convert_its_data() {
         each(&mut seen, &|status| {
             status.steering.directives = order.clone();
             if let Fact::Known(etcd) = &mut status.etcd {
-                etcd.storage_version = Some(version(stored));
+                etcd.storage_version = stored.parse().ok();
             }
         });
         match (fault, seen.peers.get_mut(&name("n3")).unwrap()) {
@@ -453,7 +488,7 @@ fn a_downgrade_waits_for_etcd_to_convert_its_data() {
             (Some(_), peer) => *peer = Fact::Unreachable("timed out".into()),
             _ => {}
         }
-        let progress = upgrade_progress(&seen, &order, to);
+        let progress = upgrade_progress(&seen, &order, Target::Version(to));
         let UpgradeProgress::Waits(text, trouble) = progress else {
             panic!("{progress:?}")
         };

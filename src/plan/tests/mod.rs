@@ -25,6 +25,7 @@ mod losses;
 mod membership;
 mod moves;
 mod orders;
+mod package;
 mod properties;
 mod reboots;
 mod resizing;
@@ -62,36 +63,18 @@ fn incarnation(i: usize) -> Incarnation {
 }
 
 fn spec(me: usize, nodes: usize, size: usize) -> Spec {
+    let names: Vec<String> = (0..nodes).map(|i| name(i).to_string()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     Spec {
-        cluster: ClusterName::new("prod").unwrap(),
         node: name(me),
         size,
-        size_source: SizeSource::Default,
-        nodes: (0..nodes).map(|i| (name(i), name(i).to_string())).collect(),
-        etcd: EtcdSpec {
-            data_dir: "/var/lib/etcd/default".into(),
-            wal_dir: None,
-            client_port: 2379,
-            plain_client_port: None,
-            peer_port: 2380,
-            client_tls: None,
-            peer_tls: None,
-            binary: None,
-            versions_dir: "/opt".into(),
-            settings: BTreeMap::new(),
-        },
         backup_interval: Some(Duration::from_mins(15)),
-        backup: BackupSpec::default(),
-        store_shared: false,
-        shared_store: String::new(),
-        grace: Duration::from_mins(5),
-        space: crate::model::SpaceSpec::default(),
         // Only its own tests need it.
         repair: crate::model::RepairSpec {
             check_interval: None,
             corrupt: false,
         },
-        join: crate::model::Join::Replace,
+        ..crate::model::testing::spec(&names)
     }
 }
 

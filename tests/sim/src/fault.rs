@@ -101,6 +101,8 @@ pub enum Fault {
     CancelMove(usize),
     /// Typed here: cancel the upgrade.
     CancelUpgrade(usize),
+    /// Typed here: run the package's etcd again.
+    FollowPackage(usize),
     /// Typed here: downgrade to the version with this number in `VERSIONS`.
     Downgrade(usize, usize),
     /// A package of the version with this number in `VERSIONS` replaces etcd on all hosts, and restarts

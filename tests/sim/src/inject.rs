@@ -52,6 +52,7 @@ pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
         | Fault::Upgrade(..)
         | Fault::Downgrade(..)
         | Fault::CancelUpgrade(_)
+        | Fault::FollowPackage(_)
         | Fault::Out(..)
         | Fault::In(..) => direct(sim, fault),
         Fault::Blackout(_) | Fault::AgentOff(..) | Fault::StoreRefuses(_) | Fault::Breaks(..) => {
@@ -376,6 +377,7 @@ fn direct(sim: &Arc<Sim>, fault: &Fault) {
             (host, DirectiveChange::Downgrade { to })
         }
         Fault::CancelUpgrade(host) => (host, DirectiveChange::CancelUpgrade),
+        Fault::FollowPackage(host) => (host, DirectiveChange::FollowPackage),
         Fault::RestartAll(host) => {
             let nodes = sim.world().hosts.iter().map(|h| h.name.clone()).collect();
             (host, DirectiveChange::Restart { nodes })

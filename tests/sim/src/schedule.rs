@@ -67,7 +67,7 @@ impl Schedule {
     /// another subject.
     pub fn of(seed: u64) -> Self {
         match seed % 12 {
-            0 | 3 | 6 | 9 => Self::long(seed),
+            0 | 3 | 6 | 9 => Self::long_with_orders(seed),
             1 => Self::with_a_liar(seed),
             7 => {
                 let subject = usize::try_from(seed / 12).unwrap_or(0) % SUBJECTS.len();
@@ -220,6 +220,7 @@ impl Schedule {
             27 if nodes > 1 => Fault::Reinstall(a),
             31 if nodes > 1 => Fault::Wipe(0),
             28 if nodes > 3 => Fault::Out(a, b),
+            28 => Fault::FollowPackage(a),
             29 => Fault::Pause(a),
             30 => Fault::Resume(a),
             _ => Fault::KillEtcd(a),

@@ -13,6 +13,19 @@ use crate::moves::with_users_no_move_begins;
 use crate::version_table::VersionTable;
 use etcd_agent_lab::{Host, Lab, Suite, wait_until};
 
+/// Waits until the data of all members has this format, and no downgrade is prepared.
+pub(crate) fn wait_converted(lab: &Lab, format: &str) {
+    wait_until(&format!("data of the format {format}"), SOON, || {
+        let converted = |host: &Host| {
+            let etcd = &status(host)?["node"]["etcd"]["value"];
+            Ok::<_, anyhow::Error>(etcd["downgrade_to"].is_null() && etcd["storage_version"] == format)
+        };
+        let all: anyhow::Result<Vec<bool>> = lab.hosts().iter().map(converted).collect();
+        Ok(all?.into_iter().all(|converted| converted))
+    })
+    .unwrap();
+}
+
 fn upgrade(host: &Host, args: &[&str]) {
     let args = [&["upgrade", "--timeout", "150s"], args].concat();
     agent(host, &args).ok().unwrap();
@@ -387,15 +400,7 @@ fn s10_etcd_is_downgraded_minor_by_minor(lab: &Lab, n1: &Host) {
     }
     all_run(lab, "3.7.3");
     lab.wait_healthy(3, SOON).unwrap();
-    wait_until("etcd to convert its data to 3.7 again", SOON, || {
-        let stored = |host: &Host| {
-            let etcd = &status(host)?["node"]["etcd"]["value"];
-            Ok::<_, anyhow::Error>(etcd["storage_version"] == "3.7.0")
-        };
-        let all: anyhow::Result<Vec<bool>> = lab.hosts().iter().map(stored).collect();
-        Ok(all?.into_iter().all(|converted| converted))
-    })
-    .unwrap();
+    wait_converted(lab, "3.7.0");
     a_downgrade_ends_although_agents_and_a_host_die(lab, n1);
     for host in lab.hosts() {
         let shown = status(host).unwrap();

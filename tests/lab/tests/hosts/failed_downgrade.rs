@@ -1,7 +1,8 @@
 //! A downgrade to an etcd that does not start.
 
-use crate::common::{SOON, agent, all_run, all_written, formed_of, status};
+use crate::common::{SOON, agent, all_run, all_written, formed_of};
 use crate::down_times::{now, one_at_a_time};
+use crate::etcd_upgrades::wait_converted;
 use etcd_agent_lab::{Host, wait_until};
 
 /// It says its version, as the agent asks it to, and ends at once as a server.
@@ -46,15 +47,7 @@ fn s10_a_downgrade_to_an_etcd_that_does_not_start_is_cancelled() {
     }
     all_run(&lab, "3.6.16");
     lab.wait_healthy(3, SOON).unwrap();
-    wait_until("etcd to end the downgrade", SOON, || {
-        let ended = |host: &Host| {
-            let etcd = &status(host)?["node"]["etcd"]["value"];
-            Ok::<_, anyhow::Error>(etcd["downgrade_to"].is_null() && etcd["storage_version"] == "3.6.0")
-        };
-        let all: anyhow::Result<Vec<bool>> = lab.hosts().iter().map(ended).collect();
-        Ok(all?.into_iter().all(|ended| ended))
-    })
-    .unwrap();
+    wait_converted(&lab, "3.6.0");
     let times = one_at_a_time(&lab, &since);
     assert_eq!(
         times.values().sum::<usize>(),

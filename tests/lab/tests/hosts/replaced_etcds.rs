@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
-use crate::common::{SOON, all_run, all_written, deb, etcd_pids};
+use crate::common::{SOON, agent, all_run, all_written, deb, etcd_pids};
 use crate::down_times::{now, one_at_a_time};
-use etcd_agent_lab::Lab;
+use crate::etcd_upgrades::wait_converted;
+use etcd_agent_lab::{Host, Lab};
 
 /// Packs the installed package of etcd again, with the binary of 3.5.35 and that version.
 const REPACK: &str = r#"set -e
@@ -33,6 +34,7 @@ fn s51_a_package_upgraded_on_all_hosts_at_once_takes_one_member_at_a_time() {
     load.wait_for(100, SOON).unwrap();
     newer_packages_are_installed(&lab);
     a_binary_replaced_on_all_hosts_at_once_is_rolled_out(&lab);
+    the_package_is_followed_again_after_another_version(&lab);
     load.wait_for(100, SOON).unwrap();
     all_written(&lab, &load.stop().unwrap());
     lab.passed();
@@ -65,6 +67,53 @@ fn a_binary_replaced_on_all_hosts_at_once_is_rolled_out(lab: &Lab) {
     all_run(lab, "3.6.16");
     lab.wait_healthy(3, SOON).unwrap();
     each_once(lab, &since);
+}
+
+/// A version below `/opt` was selected, and the packages have a newer one.
+fn the_package_is_followed_again_after_another_version(lab: &Lab) {
+    let n1 = lab.host(1).unwrap();
+    let order = |args: &[&str]| {
+        let argv: Vec<&str> = ["etcd-agent"].iter().chain(args).copied().collect();
+        n1.exec_for(Duration::from_mins(5), &argv).unwrap().ok().unwrap()
+    };
+    wait_converted(lab, "3.6.0");
+    order(&["downgrade", "--to", "3.5.35"]);
+    all_run(lab, "3.5.35");
+    assert_eq!(binaries(lab), ["/opt/etcd-v3.5.35/etcd"; 3]);
+    let dry = order(&["upgrade", "--to", "package", "--dry-run"]);
+    let said = format!("{}{}", dry.stdout, dry.stderr);
+    assert!(said.contains("the binary of etcd.service itself"), "{said}");
+    let since = now(lab);
+    let done = order(&["upgrade", "--to", "package"]);
+    assert!(
+        done.stdout
+            .contains("the package's etcd runs on every member, and all are healthy"),
+        "{}",
+        done.stdout
+    );
+    all_run(lab, "3.6.16");
+    assert_eq!(binaries(lab), ["/usr/bin/etcd"; 3]);
+    lab.wait_healthy(3, SOON).unwrap();
+    each_once(lab, &since);
+    let before = etcd_pids(lab.hosts());
+    let again = agent(n1, &["upgrade", "--to", "package", "-o", "json"])
+        .ok()
+        .unwrap();
+    let again: serde_json::Value = serde_json::from_str(&again.stdout).unwrap();
+    assert_eq!(again["changed"], false);
+    let late = agent(n1, &["upgrade", "--cancel"]);
+    assert!(
+        late.code == 4 && late.stderr.contains("the upgrade is complete"),
+        "{late:?}"
+    );
+    assert_eq!(etcd_pids(lab.hosts()), before, "nothing was restarted");
+}
+
+/// The programs of the etcds that run.
+fn binaries(lab: &Lab) -> Vec<String> {
+    let exe = "readlink /proc/$(systemctl show -P MainPID etcd)/exe";
+    let of = |host: &Host| host.sh(exe).unwrap().ok().unwrap().text().to_owned();
+    lab.hosts().iter().map(of).collect()
 }
 
 /// Each etcd went down once since then, and no two of them at one moment.

@@ -204,8 +204,8 @@ fn ordered(
         }
         return;
     }
-    let heard = |h: &Host| !h.has_agent() || h.directives == newest;
-    if !world.hosts.iter().all(heard) {
+    let follows = |h: &Host| !h.has_agent() || h.directives == newest;
+    if !world.hosts.iter().all(follows) {
         return;
     }
     if *change == DirectiveChange::CancelUpgrade && world.is_newer_than(newest.etcd_version()) {
@@ -220,7 +220,9 @@ fn ordered(
     if moved
         && matches!(
             change,
-            DirectiveChange::Upgrade { .. } | DirectiveChange::Downgrade { .. }
+            DirectiveChange::Upgrade { .. }
+                | DirectiveChange::Downgrade { .. }
+                | DirectiveChange::FollowPackage
         )
     {
         order.state =
@@ -280,6 +282,7 @@ fn ordered(
             newest.etcd_version() != Some(*to) || world.all_run(Some(*to))
         }
         DirectiveChange::CancelUpgrade => world.all_run(newest.etcd_version()),
+        DirectiveChange::FollowPackage => newest.etcd_version().is_some() || world.all_run(None),
         DirectiveChange::Pause
         | DirectiveChange::Resume
         | DirectiveChange::Add { .. }

@@ -49,6 +49,7 @@ pub fn give(sim: &Arc<Sim>, host: usize, what: What) {
         What::Change(
             DirectiveChange::Upgrade { .. }
             | DirectiveChange::Downgrade { .. }
+            | DirectiveChange::FollowPackage
             | DirectiveChange::CancelUpgrade,
         ) => {
             direct_later(sim, index, &mut order);

@@ -102,6 +102,7 @@ impl Order {
             What::Change(DirectiveChange::Upgrade { .. }) => "upgrade",
             What::Change(DirectiveChange::Downgrade { .. }) => "downgrade",
             What::Change(DirectiveChange::CancelUpgrade) => "cancel upgrade",
+            What::Change(DirectiveChange::FollowPackage) => "follow package",
             What::Change(DirectiveChange::ReleaseRebootLock { .. }) => "release reboot lock",
         };
         let end = match &self.state {

@@ -64,6 +64,30 @@ fn s09_etcd_is_downgraded_minor_by_minor() {
     }
 }
 
+/// The members return to the etcd of the package, which may be a newer minor or an older patch. One that would skip a
+/// minor, or is an older one, is refused.
+#[test]
+fn members_follow_the_package_again() {
+    for (seed, selected, package, end) in [(1, 1, 0, "done"), (2, 1, 2, "done"), (3, 2, 1, "refused")] {
+        for nodes in [1, 3] {
+            let mut schedule = Schedule::calm(seed, nodes, nodes, false);
+            schedule.faults.push((20_000, Fault::Upgrade(0, 1)));
+            if selected > 1 {
+                schedule.faults.push((90_000, Fault::Upgrade(0, selected)));
+            }
+            schedule.faults.push((160_000, Fault::InstallEtcd(package)));
+            schedule.faults.push((170_000, Fault::FollowPackage(nodes - 1)));
+            let (outcome, history) = run_well(&schedule);
+            let ended = format!("order follow package {end}");
+            assert!(outcome.seen.contains(ended.as_str()), "{history}");
+            // The way back to what was selected is an upgrade, or a cancelled one.
+            let mut back = schedule.clone();
+            back.faults.push((171_500, Fault::CancelUpgrade(0)));
+            run_well(&back);
+        }
+    }
+}
+
 /// A log that was clean gets entries of v2 again when 3.5 runs, and 3.7 must not start on them.
 #[test]
 fn a_log_is_read_again_after_a_downgrade() {
