@@ -10,8 +10,6 @@
 //!   do not count until its state is made anew (ADR 19).
 //! - That it has promised or accepted something for which it has no record, that it has not accepted what it has, or
 //!   that a value is chosen which others have only proposed: with one such elector among three no choice is certain.
-//! - That a backup was committed before the time in its name. It would stay the newest one for good, and agents would
-//!   take one backup after the other.
 //!
 //! `fields.rs` names the lie about each field.
 

@@ -78,6 +78,35 @@ impl Schedule {
         schedule
     }
 
+    /// As [`Schedule::long`]. In half of these, people also upgrade etcd, defragment it, or restart single nodes. `long`
+    /// itself stays as it is: some tests rest on its schedules.
+    pub fn long_with_orders(seed: u64) -> Self {
+        let mut schedule = Self::long(seed);
+        let mut rng = Rng::new(seed ^ 0x0de5_70de_570d_e570);
+        if rng.chance(50) {
+            return schedule;
+        }
+        let a = rng.index(schedule.nodes);
+        if rng.chance(30) {
+            // The cluster has just formed with the first version: the next patch or the next minor.
+            schedule.push(rng.range(8000, 14_000), Fault::Upgrade(a, 1 + rng.index(2)));
+        }
+        let end = schedule.end().max(20_000);
+        for _ in 0..rng.range(1, 4) {
+            let (a, b) = (rng.index(schedule.nodes), rng.index(schedule.nodes));
+            let order = match rng.below(10) {
+                0..2 => Fault::DefragAll(a),
+                2 => Fault::CancelDefrag(a),
+                3..6 => Fault::Upgrade(a, rng.index(4)),
+                6..8 => Fault::CancelUpgrade(a),
+                _ => Fault::RestartOne(a, b),
+            };
+            schedule.push(rng.range(9000, end), order);
+        }
+        schedule.faults.sort_by_key(|(at, _)| *at);
+        schedule
+    }
+
     /// Adds the newcomers to `cluster.nodes` of one host after the other. A restore may follow, whose epoch
     /// needs the votes of both electorates.
     fn widen(&mut self, rng: &mut Rng) {

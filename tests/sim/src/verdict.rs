@@ -118,7 +118,7 @@ pub fn excuse(sim: &Sim) -> Option<&'static str> {
     if set_back && says("start-backoff") {
         return Some("a disk was set back, and a member cannot start: a person has to remove it");
     }
-    if restoring && emptied {
+    if restoring && emptied && says("restore-failed") {
         return Some("the backup that is being restored was deleted");
     }
     None

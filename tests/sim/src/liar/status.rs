@@ -188,14 +188,16 @@ fn versions(rng: &mut Rng, status: &mut NodeStatus) {
     }
 }
 
-/// Reports backups that failed, or one that does not exist.
+/// Reports backups that failed, or one that does not exist. The time in its name may be later than its date.
 fn backups(rng: &mut Rng, status: &mut NodeStatus, now: UnixMs) {
     match rng.below(4) {
         0 => status.backup_failures = u32::MAX,
         1 => status.last_backup = None,
         _ => {
             let at = [UnixMs(0), now, UnixMs(now.0 + 3_600_000)][rng.index(3)];
-            let id = BackupName::new(at, rng.number()).id().ok();
+            let number = rng.number();
+            let later = if number.is_multiple_of(3) { 7_200_000 } else { 0 };
+            let id = BackupName::new(UnixMs(at.0 + later), number).id().ok();
             status.last_backup = id.map(|id| BackupSummary {
                 id,
                 at,
