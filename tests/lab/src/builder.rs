@@ -1,5 +1,6 @@
 //! The description of a lab, and its boot.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -37,6 +38,7 @@ pub struct Builder {
     name: String,
     hosts: u8,
     suite: Suite,
+    suites: BTreeMap<u8, Suite>,
     etcd: Etcd,
     package: Option<PathBuf>,
     manager: Option<Manager>,
@@ -62,6 +64,13 @@ impl Builder {
         self
     }
 
+    /// Another Debian release for the host of this number.
+    #[must_use]
+    pub fn suite_of(mut self, host: u8, suite: Suite) -> Self {
+        self.suites.insert(host, suite);
+        self
+    }
+
     /// The version at `/usr/bin/etcd`. All of [`ETCD_VERSIONS`] are under `/opt/etcd-v<version>/`.
     #[must_use]
     pub fn etcd(mut self, version: &str) -> Self {
@@ -76,8 +85,8 @@ impl Builder {
         self
     }
 
-    /// The etcd of the package `etcd-server` at `/usr/bin/etcd`: 3.5.16 on Debian 13. The outer machine runs
-    /// its `etcdctl`, which needs only a C library not older than Debian 12's.
+    /// The etcd of the package `etcd-server` at `/usr/bin/etcd`: 3.5.16 on Debian 13, 3.4.23 on Debian 12. The outer
+    /// machine runs its `etcdctl`, which needs only a C library not older than Debian 12's.
     #[must_use]
     pub fn etcd_of_debian(mut self) -> Self {
         self.etcd = Etcd::OfDebian;
@@ -157,38 +166,14 @@ impl Builder {
             bail!("a lab has 1 to 40 hosts, not {}", self.hosts);
         }
         machine::check()?;
-        let tree = tree::ensure(self.suite)?;
-        let (programs, mut layers) = match &self.etcd {
-            Etcd::Version(version) => {
-                let bin = golang::etcd(version)?.join("bin");
-                (bin.clone(), vec![bin])
+        let (programs, layers) = self.layers(self.suite)?;
+        let mut layers_of = BTreeMap::new();
+        for (host, suite) in &self.suites {
+            if !(1..=self.hosts).contains(host) {
+                bail!("the lab has no host n{host}");
             }
-            Etcd::OfDebian => (tree.clone(), Vec::new()),
-        };
-        for version in ETCD_VERSIONS.iter().filter(|_| self.in_opt != InOpt::Nothing) {
-            layers.push(golang::etcd(version)?.join("opt"));
+            layers_of.insert(*host, self.layers(*suite)?.1);
         }
-        if self.in_opt == InOpt::DebiansToo {
-            for suite in [Suite::Bookworm, Suite::Trixie] {
-                layers.push(debian_etcd::layer(suite)?);
-            }
-        }
-        if let Some(manager) = self.manager {
-            if self.package.is_some() || self.suite != manager.suite() {
-                bail!("{manager:?} installs the package, on {}", manager.suite());
-            }
-            layers.push(managed::layer(manager)?);
-        }
-        if self.needrestart {
-            if self.package.is_some() {
-                bail!("the layers of needrestart and of the package both have dpkg's list of packages");
-            }
-            layers.push(managed::needrestart(self.suite)?);
-        }
-        if let Some(deb) = &self.package {
-            layers.push(package::layer(deb, self.suite, &tree)?);
-        }
-        layers.push(tree);
         let record = sweep::claim(Record {
             id: String::new(),
             index: 0,
@@ -196,7 +181,8 @@ impl Builder {
             hosts: self.hosts,
             owner: if self.keep { None } else { Some(Owner::current()?) },
             layers,
-            programs: programs.join("usr/bin"),
+            layers_of,
+            programs,
             s3: self.s3,
             tls: self.tls,
         })?;
@@ -213,6 +199,43 @@ impl Builder {
         lab.ends_on_drop = !self.keep;
         Ok(lab)
     }
+
+    /// The directory of etcd's programs, and the layers of hosts with this Debian release.
+    fn layers(&self, suite: Suite) -> Result<(PathBuf, Vec<PathBuf>)> {
+        let tree = tree::ensure(suite)?;
+        let (programs, mut layers) = match &self.etcd {
+            Etcd::Version(version) => {
+                let bin = golang::etcd(version)?.join("bin");
+                (bin.clone(), vec![bin])
+            }
+            Etcd::OfDebian => (tree.clone(), Vec::new()),
+        };
+        for version in ETCD_VERSIONS.iter().filter(|_| self.in_opt != InOpt::Nothing) {
+            layers.push(golang::etcd(version)?.join("opt"));
+        }
+        if self.in_opt == InOpt::DebiansToo {
+            for debian in [Suite::Bookworm, Suite::Trixie] {
+                layers.push(debian_etcd::layer(debian)?);
+            }
+        }
+        if let Some(manager) = self.manager {
+            if self.package.is_some() || suite != manager.suite() {
+                bail!("{manager:?} installs the package, on {}", manager.suite());
+            }
+            layers.push(managed::layer(manager)?);
+        }
+        if self.needrestart {
+            if self.package.is_some() {
+                bail!("the layers of needrestart and of the package both have dpkg's list of packages");
+            }
+            layers.push(managed::needrestart(suite)?);
+        }
+        if let Some(deb) = &self.package {
+            layers.push(package::layer(deb, suite, &tree)?);
+        }
+        layers.push(tree);
+        Ok((programs.join("usr/bin"), layers))
+    }
 }
 
 impl Lab {
@@ -222,6 +245,7 @@ impl Lab {
             name: name.to_owned(),
             hosts: 1,
             suite: Suite::Trixie,
+            suites: BTreeMap::new(),
             etcd: Etcd::Version(ETCD_DEFAULT.to_owned()),
             package: None,
             manager: None,

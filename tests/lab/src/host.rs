@@ -38,7 +38,7 @@ impl Host {
             number,
             machine: format!("{}-{name}", record.id),
             dir: record.dir().join(&name),
-            layers: record.layers.clone(),
+            layers: record.layers_of.get(&number).unwrap_or(&record.layers).clone(),
             group: Cgroup::new(format!("{}/{name}", record.id)),
             net: net.clone(),
             name,

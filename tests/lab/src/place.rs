@@ -1,5 +1,6 @@
 //! The place of a lab: an index that no other lab has, and all names derived from it.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -46,6 +47,9 @@ pub(crate) struct Record {
     pub(crate) owner: Option<Owner>,
     /// Lower layers of the hosts' file systems, topmost first.
     pub(crate) layers: Vec<PathBuf>,
+    /// The same for hosts with another Debian release, by their numbers.
+    #[serde(default)]
+    pub(crate) layers_of: BTreeMap<u8, Vec<PathBuf>>,
     /// The directory of etcd's programs for use on the outer machine.
     pub(crate) programs: PathBuf,
     pub(crate) s3: Wanted,

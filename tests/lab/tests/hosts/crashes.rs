@@ -4,7 +4,7 @@ use crate::common::{
     DATA, SOON, agent, assert_value, backups, clusters_ever, deb, etcd_pids, follower, formed, kill_etcd,
     member_ids, others, put, status, wait_status,
 };
-use crate::killer::Killers;
+use crate::killer::{Killers, RESTORE};
 use etcd_agent_lab::{Host, Lab, wait_for, wait_until};
 
 /// The number of etcd starts on a host. A restart of the agent must not increase it.
@@ -149,19 +149,7 @@ fn s40_agent_killed_in_backup_and_at_every_step_of_a_restore() {
     for host in lab.hosts() {
         wait_status(host, 0);
     }
-    let wanted = [
-        "backup",
-        "fetch-backup",
-        "propose",
-        "stop-etcd",
-        "stage-restore",
-        "replace-data",
-        "assign",
-        "apply",
-        "clear-gate",
-        "start-etcd",
-    ];
-    killers.all_at(&wanted);
+    killers.all_at(&RESTORE);
     assert_value(&lab, n1, "kept", "by the backup");
     assert_value(&lab, n1, "later", "");
     for host in lab.hosts() {

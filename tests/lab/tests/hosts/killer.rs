@@ -5,6 +5,20 @@ use std::collections::BTreeSet;
 use crate::common::SOON;
 use etcd_agent_lab::{Host, Lab, wait_until};
 
+/// The decisions without which no restore of a new backup ends.
+pub(crate) const RESTORE: [&str; 10] = [
+    "backup",
+    "fetch-backup",
+    "propose",
+    "stop-etcd",
+    "stage-restore",
+    "replace-data",
+    "assign",
+    "apply",
+    "clear-gate",
+    "start-etcd",
+];
+
 /// Follows the journal of the agent on its host from a cursor on, and kills the agent as soon as it logs a
 /// decision: for each kind of decision once, at its first occurrence. At that time the agent has carried out
 /// the decision completely, partly or not at all.

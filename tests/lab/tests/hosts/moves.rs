@@ -4,7 +4,7 @@
 use crate::common::{
     SOON, agent, all_run, answered, archived, assert_value, backups, etcd_pids, etcdctl_v2, revision, status,
 };
-use crate::killer::Killers;
+use crate::killer::{Killers, RESTORE};
 use crate::version_table::MOVES;
 use etcd_agent_lab::{Host, Lab, Output, wait_for, wait_until};
 use serde_json::Value;
@@ -444,19 +444,8 @@ fn the_next_run_finishes_it_after_any_kill(lab: &Lab, n1: &Host) {
     );
     all_run(lab, "3.7.3");
     lab.wait_healthy(3, SOON).unwrap();
-    // No move ends without these steps.
-    killers.all_at(&[
-        "backup",
-        "fetch-backup",
-        "propose",
-        "stop-etcd",
-        "stage-restore",
-        "replace-data",
-        "assign",
-        "apply",
-        "clear-gate",
-        "start-etcd",
-    ]);
+    // No move ends without the steps of a restore.
+    killers.all_at(&RESTORE);
     assert!(backups(lab).len() > stored);
     load.wait_for(50, SOON).unwrap();
     let written = load.stop().unwrap();

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use etcd_agent_lab::{Cmd, Host, Lab, Output, S3, wait_until};
+use etcd_agent_lab::{Cmd, Host, Lab, Output, S3, Suite, wait_until};
 use serde_json::Value;
 
-use crate::common::{SOON, block, deb, listed};
+use crate::common::{SOON, block, deb, listed, wait_reason};
 use crate::managed::{replaced, with_addresses};
 use crate::stops::ok_to_stop;
 
@@ -17,6 +17,17 @@ const TIME: &str = "2026-03-01T12:00:00Z";
 
 /// The exit codes of `etcd-agent status`, as the README has them.
 const STATUS: [i32; 5] = [0, 3, 6, 7, 8];
+
+/// What is given at 2 a.m. also on one node, and asks nothing.
+const LOOKS: [&str; 7] = [
+    "etcd-agent status",
+    "etcd-agent events",
+    "etcd-agent pause",
+    "etcd-agent resume",
+    "etcd-agent backup list",
+    "etcd-agent backup verify",
+    "etcd-agent restore latest --to /var/tmp/look",
+];
 
 /// How a question on the terminal ends.
 const QUESTION: &str = "Type yes to go on: ";
@@ -48,6 +59,25 @@ fn readme(has: &str) -> String {
 fn copy(from: &Host, to: &Host, file: &str) {
     let at = |host: &Host| host.disk().join("root").join(file);
     Cmd::new("cp").arg(at(from)).arg(at(to)).ok().unwrap();
+}
+
+/// A backup was restored to look at it.
+fn was_built(host: &Host) {
+    assert!(run(host, "ls /var/tmp/look/member").text().contains("snap"));
+}
+
+/// One node on Debian 12, whose etcd is 3.4. It runs already, and is taken over.
+fn one_node_on_debian_12(host: &Host) {
+    let version = run(host, "etcd --version");
+    assert!(version.text().contains("3.4."), "{}", version.text());
+    run(host, "etcdctl put hello world");
+    run(host, &readme("etcd-agent init"));
+    assert!(wait_reason(host, "etcd-too-old").contains("3.4."));
+    assert!(run(host, "etcdctl get hello").text().contains("world"));
+    for command in LOOKS {
+        type_in(host, command, false);
+    }
+    was_built(host);
 }
 
 /// Three nodes from hosts on which the distribution's empty etcd runs.
@@ -136,19 +166,11 @@ fn at_night(n1: &Host) {
     .unwrap();
     // Unknown is never a yes: the agents may not have looked at everything yet.
     ok_to_stop(n1, &[]);
-    for command in [
-        "etcd-agent status",
-        "etcd-agent events",
-        "etcd-agent ok-to-stop",
-        "etcd-agent pause",
-        "etcd-agent resume",
-        "etcd-agent backup list",
-        "etcd-agent backup verify",
-        "etcd-agent restore latest --to /var/tmp/look",
-    ] {
+    night("etcd-agent ok-to-stop", "etcd-agent ok-to-stop", false);
+    for command in LOOKS {
         night(command, command, false);
     }
-    assert!(run(n1, "ls /var/tmp/look/member").text().contains("snap"));
+    was_built(n1);
 
     etcdctl(n1, "put hello world");
     // A change has the time at which the agent receives it.
@@ -177,15 +199,15 @@ fn at_night(n1: &Host) {
 
 #[test]
 fn every_command_of_the_readme_works_as_it_is_written() {
-    let lab = Lab::builder("readme").hosts(4).boot().unwrap();
+    let lab = Lab::builder("readme").hosts(4).suite_of(4, Suite::Bookworm);
+    let lab = lab.etcd_of_debian().one_etcd().boot().unwrap();
     lab.s3().start().unwrap();
     lab.each(|host| {
         host.systemctl(&["start", "etcd"])?.ok()?;
         host.push(&deb(), "/root/etcd-agent_0.1.0_amd64.deb")
     })
     .unwrap();
-    let single = lab.host(4).unwrap();
-    run(single, &readme("etcd-agent init"));
+    one_node_on_debian_12(lab.host(4).unwrap());
     three_nodes(&lab, &lab.hosts()[..3]);
     at_night(lab.host(1).unwrap());
     lab.passed();

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    DATA, SOON, STEADY, agent, all_written, answered, backups, deb, etcd_pids, follower, holds_for, listed,
-    order_until_done, others, revision, status, verify_now, wait_status,
+    DATA, SOON, STEADY, agent, all_written, answered, assert_value, backup_now, backups, deb, etcd_pids,
+    follower, healthy, holds_for, listed, order_until_done, others, put, revision, status, verify_now,
+    wait_status,
 };
 use crate::dashboard;
 use crate::down_times::{now, one_at_a_time};
@@ -58,9 +59,8 @@ fn defragmentations_with(lab: &Lab, lost: Option<&Host>) -> Vec<(String, String,
     all
 }
 
-/// The way back from NOSPACE by the events of all agents: the history is compacted, then each etcd without space is
-/// defragmented, then the alarm is disarmed.
-fn events_tell_the_story(lab: &Lab) {
+/// The events of all agents about the way back from NOSPACE: when, what, where and why.
+fn story(lab: &Lab) -> Vec<(u64, String, String, String)> {
     let of = |host: &Host| {
         let events = listed(host, &["events", "-n", "512"], "events");
         let told = events.into_iter().map(|event| {
@@ -73,6 +73,13 @@ fn events_tell_the_story(lab: &Lab) {
     let mut story: Vec<_> = lab.hosts().iter().flat_map(of).collect();
     story.retain(|(_, decision, _, _)| ["compact", "defrag", "disarm-no-space"].contains(&decision.as_str()));
     story.sort_unstable();
+    story
+}
+
+/// The way back from NOSPACE by the events of all agents: the history is compacted, then each etcd without space is
+/// defragmented, then the alarm is disarmed.
+fn events_tell_the_story(lab: &Lab) {
+    let story = story(lab);
     let compacted = story.iter().position(|(_, decision, _, _)| decision == "compact");
     let disarmed = story
         .iter()
@@ -212,7 +219,62 @@ fn s36_no_space_ends_without_an_operator_and_one_member_is_defragmented_at_a_tim
         unknown.stderr
     );
     a_host_loses_its_power_meanwhile(&lab, n1);
+    an_alarm_that_a_backup_brings_ends_as_well(&lab, n1);
     lab.passed();
+}
+
+/// etcd keeps alarms in its data. A backup that is taken while NOSPACE is raised contains it, and so does the cluster
+/// that is restored from that backup.
+fn an_alarm_that_a_backup_brings_ends_as_well(lab: &Lab, n1: &Host) {
+    healthy(lab);
+    // In a pause the agents leave the alarm alone.
+    agent(n1, &["pause", "--wait"]).ok().unwrap();
+    let value = "x".repeat(100_000);
+    let full = (0..400).any(|_| {
+        let args = ["put", "history", value.as_str()];
+        let written = answered("a put", || lab.etcdctl(&[n1], &args));
+        written.stderr.contains("database space exceeded")
+    });
+    assert!(full, "40 MB were written in spite of the quota");
+    backup_now(n1);
+    let alarms = listed(n1, &["alarm", "list"], "alarms");
+    assert!(
+        alarms.iter().any(|alarm| alarm["alarm"] == "NOSPACE"),
+        "{alarms:?}"
+    );
+    let newest = listed(n1, &["backup", "list"], "backups").pop().unwrap();
+    let id = newest["id"].as_str().unwrap();
+    agent(n1, &["resume", "--wait"]).ok().unwrap();
+    wait_no_alarm(lab, n1);
+    put(lab, "later", "than the backup");
+
+    let before = story(lab).last().unwrap().0;
+    let restore = ["etcd-agent", "restore", id, "--yes"];
+    n1.exec_for(2 * SOON, &restore).unwrap().ok().unwrap();
+    wait_no_alarm(lab, n1);
+    put(lab, "after", "the alarm");
+    assert_value(lab, n1, "later", "");
+    assert_value(lab, n1, "many/0/0", "value");
+    // The restore has compacted the history already where etcd's tool can do that.
+    let mut since = story(lab);
+    since.retain(|(at, _, _, _)| *at > before);
+    let first = |what: &str| since.iter().position(|(_, decision, _, _)| decision == what);
+    let (defragmented, disarmed) = (first("defrag"), first("disarm-no-space"));
+    assert!(
+        defragmented.is_some() && defragmented < disarmed,
+        "the alarm was not restored, or ended otherwise: {since:?}"
+    );
+}
+
+/// Waits until no alarm is raised, and all agents see a healthy cluster.
+fn wait_no_alarm(lab: &Lab, host: &Host) {
+    wait_until("the alarm to end", 2 * SOON, || {
+        let raised = lab.etcdctl(&[host], &["alarm", "list"])?.ok()?;
+        anyhow::ensure!(raised.text().is_empty(), "{}", raised.text());
+        Ok(true)
+    })
+    .unwrap();
+    healthy(lab);
 }
 
 /// While it is defragmented. While it is off no other etcd is, and the order ends once it is back.
