@@ -50,7 +50,7 @@ mod chosen {
         /// Rule 2: the gate is cleared for a first start before that is on disk.
         FirstStartUnmarked,
         /// Rule 2: an empty cluster is formed although a node has data.
-        FormsBesideData,
+        FormsDespiteData,
         /// Rule 2: a move opens its epoch whatever was written since its backup.
         MovesUnfenced,
         /// Rule 3: a voter is removed without a check of the other voters.

@@ -220,7 +220,7 @@ async fn configured(
         .map(|(from, to)| tokio::spawn(copy::run(agent.clone(), from, to)));
     let host_shutdown = tokio::spawn(shutdown::watch(agent.clone()));
     let (looks, in_force) = (agent.shared.clone(), asked.in_force());
-    let told = tokio::spawn(async move {
+    let notifier = tokio::spawn(async move {
         let _ = timeout(FIRST_LOOK, looks.until(FirstLook::Done)).await;
         in_force.await;
     });
@@ -228,7 +228,7 @@ async fn configured(
         end = asked.end(paths, |error| agent.shared.with(|inner| inner.config_error.clone_from(&error))) => end,
         () = agent.run_loop() => End::Stop,
     };
-    told.abort();
+    notifier.abort();
     host_shutdown.abort();
     if matches!(end, End::Reload(_)) {
         watchdog::reloading();

@@ -56,9 +56,9 @@ struct Runner {
 ///
 /// # Errors
 /// No store, no member or wrong URLs; with `once` also the error of the backup.
-pub async fn run_standalone_backup(beside: StandaloneBackup) -> anyhow::Result<()> {
-    let once = beside.once;
-    let runner = Runner::new(beside)?;
+pub async fn run_standalone_backup(standalone: StandaloneBackup) -> anyhow::Result<()> {
+    let once = standalone.once;
+    let runner = Runner::new(standalone)?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen to signals")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen to signals")?;
     let work = async {
@@ -85,20 +85,20 @@ pub async fn run_standalone_backup(beside: StandaloneBackup) -> anyhow::Result<(
 }
 
 impl Runner {
-    fn new(beside: StandaloneBackup) -> anyhow::Result<Self> {
-        let store = beside.settings.store.as_ref();
+    fn new(standalone: StandaloneBackup) -> anyhow::Result<Self> {
+        let store = standalone.settings.store.as_ref();
         let store = store.context("no store is configured: set store.url")?;
-        let second = beside.settings.store_copy.as_ref();
+        let second = standalone.settings.store_copy.as_ref();
         let copy = second.map(|second| (open_store(store), open_store(second)));
-        let store = open_backups(store, &beside.settings.encryption)?;
-        let interval = beside
+        let store = open_backups(store, &standalone.settings.encryption)?;
+        let interval = standalone
             .settings
             .spec
             .backup_interval
             .unwrap_or(Duration::from_mins(15));
         let mut members = Vec::new();
-        for url in &beside.endpoints {
-            let etcd = LocalEtcd::at_url(url, beside.tls.clone()).map_err(anyhow::Error::msg)?;
+        for url in &standalone.endpoints {
+            let etcd = LocalEtcd::at_url(url, standalone.tls.clone()).map_err(anyhow::Error::msg)?;
             members.push((url.clone(), etcd));
         }
         if members.is_empty() {
@@ -106,10 +106,10 @@ impl Runner {
         }
         Ok(Self {
             copy,
-            settings: beside.settings,
+            settings: standalone.settings,
             interval,
             members,
-            cluster_id: beside.cluster_id,
+            cluster_id: standalone.cluster_id,
             store,
             clock: SystemClock,
         })
@@ -297,10 +297,13 @@ async fn rest(clock: &dyn Clock, pause: Duration) {
 
 /// Waits for work that reports no progress, up to a bound, and feeds the watchdog meanwhile.
 async fn alive(failed: &str, work: impl Future<Output = PortResult<()>>) -> PortResult<()> {
-    let told = |why: &dyn std::fmt::Display| PortError::Retryable(format!("{failed}: {why}"));
+    let retryable = |why: &dyn std::fmt::Display| PortError::Retryable(format!("{failed}: {why}"));
     match watchdog::feed_during(ROUND, tokio::time::timeout(ROUND, work)).await {
-        Ok(done) => done.map_err(|error| told(&error)),
-        Err(_) => Err(told(&format!("not done within {} h", ROUND.as_secs() / 3600))),
+        Ok(done) => done.map_err(|error| retryable(&error)),
+        Err(_) => Err(retryable(&format!(
+            "not done within {} h",
+            ROUND.as_secs() / 3600
+        ))),
     }
 }
 

@@ -10,8 +10,8 @@ use crate::model::visible::{escaped, is_hidden};
 /// How often the watchdog is fed. systemd waits longer (`WatchdogSec=` of the units).
 pub(super) const BEAT: Duration = Duration::from_secs(10);
 
-/// The longest text of `STATUS=`, in bytes. systemd ignores a notification of more than 4096 (`NOTIFY_BUFFER_MAX` in its
-/// `src/core/manager.c`).
+/// The longest text of `STATUS=`, in bytes. systemd ignores a notification of more than 4096 (`NOTIFY_BUFFER_MAX` in
+/// its `src/core/manager.c`).
 const LONGEST_STATUS: usize = 2000;
 
 fn notify(states: &[NotifyState<'_>]) {

@@ -7,6 +7,8 @@ pub(crate) mod compare;
 pub(crate) mod meta;
 pub(crate) mod page;
 pub(crate) mod read;
+#[cfg(test)]
+pub(crate) mod testing;
 pub(crate) mod write;
 
 /// Why a file cannot be read or written.

@@ -48,14 +48,14 @@ pub(super) async fn run(args: RunArgs) -> Outcome {
         }),
         _ => None,
     };
-    let beside = crate::agent::StandaloneBackup {
+    let standalone = crate::agent::StandaloneBackup {
         settings: loaded.settings,
         endpoints: args.endpoints,
         tls,
         cluster_id: args.cluster_id,
         once: args.once,
     };
-    crate::agent::run_standalone_backup(beside)
+    crate::agent::run_standalone_backup(standalone)
         .await
         .map(|()| Exit::Ok)
         .map_err(|error| Failure::failed(format!("{error:#}").replace('\n', "; ")))

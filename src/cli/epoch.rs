@@ -41,7 +41,7 @@ async fn confirm(paths: &Paths, args: ConfirmArgs, terminal: bool) -> Outcome {
     args.yes.require(args.order.dry_run, terminal)?;
     let client = Client::new(paths);
     let seen: PlanView = client.get("/v1/plan").await?;
-    let (genesis, tellers) = meant(&seen.observation, Epoch(args.epoch))?;
+    let (genesis, sources) = meant(&seen.observation, Epoch(args.epoch))?;
     let request = OperatorRequest::ConfirmEpoch {
         epoch: genesis.epoch,
         token: genesis.token.clone(),
@@ -51,7 +51,7 @@ async fn confirm(paths: &Paths, args: ConfirmArgs, terminal: bool) -> Outcome {
         return direct::preview(&view, args.order);
     }
     args.yes
-        .confirm(&warning(&seen.observation, &genesis, &tellers))?;
+        .confirm(&warning(&seen.observation, &genesis, &sources))?;
     let deadline = Deadline::after(args.timeout.timeout);
     let mut progress = Progress::new();
     let view = wait::submit(&client, &request).await?;
@@ -64,11 +64,11 @@ async fn confirm(paths: &Paths, args: ConfirmArgs, terminal: bool) -> Outcome {
 
 /// The one genesis of this epoch that is reported, and its sources.
 pub(super) fn meant(seen: &Observation, epoch: Epoch) -> Result<(Genesis, Vec<String>), Failure> {
-    let mut told: BTreeMap<String, (Genesis, Vec<String>)> = BTreeMap::new();
+    let mut reported: BTreeMap<String, (Genesis, Vec<String>)> = BTreeMap::new();
     let mut tell = |who: &str, genesis: Option<&Genesis>| {
         if let Some(genesis) = genesis.filter(|g| g.epoch == epoch && g.cluster == seen.spec.cluster) {
-            let tellers = told.entry(genesis.token.clone());
-            tellers
+            let sources = reported.entry(genesis.token.clone());
+            sources
                 .or_insert_with(|| (genesis.clone(), Vec::new()))
                 .1
                 .push(who.to_owned());
@@ -85,14 +85,14 @@ pub(super) fn meant(seen: &Observation, epoch: Epoch) -> Result<(Genesis, Vec<St
         seen.store.known().and_then(|store| store.genesis.as_ref()),
     );
     tell(seen.spec.node.as_str(), seen.me.genesis.as_ref());
-    let different = told.len();
-    let mut told = told.into_values();
-    match (told.next(), different) {
+    let different = reported.len();
+    let mut reported = reported.into_values();
+    match (reported.next(), different) {
         (Some(one), 1) => Ok(one),
         (Some(first), _) => {
-            let all = [first].into_iter().chain(told);
+            let all = [first].into_iter().chain(reported);
             let all: Vec<String> = all
-                .map(|(genesis, tellers)| format!("{} (reported by {})", genesis.token, tellers.join(", ")))
+                .map(|(genesis, sources)| format!("{} (reported by {})", genesis.token, sources.join(", ")))
                 .collect();
             Err(Failure::refused(format!(
                 "different geneses of epoch {epoch} are reported: {}. Find out which one was opened, and stop the agent that \
@@ -107,7 +107,7 @@ pub(super) fn meant(seen: &Observation, epoch: Epoch) -> Result<(Genesis, Vec<St
 }
 
 /// Describes what is confirmed, and the consequences.
-pub(super) fn warning(seen: &Observation, genesis: &Genesis, tellers: &[String]) -> String {
+pub(super) fn warning(seen: &Observation, genesis: &Genesis, sources: &[String]) -> String {
     let members: Vec<&str> = genesis.members.keys().map(NodeName::as_str).collect();
     format!(
         "Epoch {} ({}), from {}, began with {}. It is reported by {}, and too few electors are left to confirm it.\n\
@@ -116,7 +116,7 @@ pub(super) fn warning(seen: &Observation, genesis: &Genesis, tellers: &[String])
         genesis.token,
         genesis.origin,
         members.join(", "),
-        tellers.join(", "),
+        sources.join(", "),
         seen.spec.node,
     )
 }

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_are_told_apart() {
+    fn flags_are_distinguished() {
         let rows = [
             ("quota-backend-bytes", ""),
             ("listen-metrics-urls", ""),

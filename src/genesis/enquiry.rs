@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::elector::{Electorate, MOST_VOTES, check_electorate, is_beyond};
 use super::incarnations::{note_incarnation, settle_losses, settle_own_loss};
-use super::learn::{Conflict, forget_past, hear, hear_of};
+use super::learn::{Conflict, forget_past, note_reported_epoch, note_reported_genesis};
 use crate::model::{
     ElectorRecord, Enquire, EnquireReply, Epoch, EpochVotes, Incarnation, NodeName, Refusal, memories_lost,
 };
@@ -91,9 +91,9 @@ pub fn absorb(
         }
         if let Some(genesis) = reply.chosen.as_ref().filter(|g| g.cluster == electorate.cluster) {
             // A peer that reports another genesis than the chosen one does not keep this elector from voting.
-            two = two.or(hear(record, genesis).err());
+            two = two.or(note_reported_genesis(record, genesis).err());
         }
-        hear_of(record, reply.newest_epoch);
+        note_reported_epoch(record, reply.newest_epoch);
         if record.eligible {
             continue;
         }
@@ -129,7 +129,7 @@ pub fn absorb(
             }
         }
     }
-    let heard = |node: &NodeName| {
+    let answered = |node: &NodeName| {
         *node == electorate.me || without.contains(node) || replies.iter().any(|reply| reply.from == *node)
     };
     settle_losses(record);
@@ -140,8 +140,8 @@ pub fn absorb(
         &record.superseded,
     );
     let memory_survives = !lost || !without.is_empty();
-    let all_heard = electorate.names.iter().all(heard);
-    if !record.eligible && (vouched || (memory_survives && all_heard)) {
+    let all_answered = electorate.names.iter().all(answered);
+    if !record.eligible && (vouched || (memory_survives && all_answered)) {
         record.eligible = true;
         // A former memory may have accepted the value that others report as chosen, or a value that only
         // silent electors know.

@@ -37,7 +37,7 @@ pub enum NotLearned {
 ///
 /// # Errors
 /// [`Conflict`] if another genesis of the same epoch is known to be chosen.
-pub fn hear(record: &mut ElectorRecord, genesis: &Genesis) -> Result<bool, Conflict> {
+pub fn note_reported_genesis(record: &mut ElectorRecord, genesis: &Genesis) -> Result<bool, Conflict> {
     if genesis.objection(record.open_epoch()).is_some() {
         return Ok(false);
     }
@@ -53,8 +53,8 @@ pub fn hear(record: &mut ElectorRecord, genesis: &Genesis) -> Result<bool, Confl
 }
 
 /// Records the number of a reported epoch. True if it was new.
-pub fn hear_of(record: &mut ElectorRecord, epoch: Epoch) -> bool {
-    if epoch <= record.newest_epoch || !record.open_epoch().can_hear_of(epoch) {
+pub fn note_reported_epoch(record: &mut ElectorRecord, epoch: Epoch) -> bool {
+    if epoch <= record.newest_epoch || !record.open_epoch().can_believe(epoch) {
         return false;
     }
     record.newest_epoch = epoch;
@@ -65,7 +65,7 @@ pub fn hear_of(record: &mut ElectorRecord, epoch: Epoch) -> bool {
 pub fn forget_above(record: &mut ElectorRecord, ceiling: Epoch) {
     let ceiling = ceiling.max(record.open_epoch());
     record.newest_epoch = record.newest_epoch.min(ceiling);
-    record.told.take_if(|told| told.epoch > ceiling);
+    record.told.take_if(|reported| reported.epoch > ceiling);
 }
 
 fn conflict(mine: &Genesis, other: &Genesis) -> Result<(), Conflict> {
@@ -101,7 +101,7 @@ pub fn on_learn(record: &mut ElectorRecord, genesis: &Genesis) -> Result<bool, N
         Some(replaced) => genesis.after(replaced),
         None => genesis.clone(),
     });
-    record.told.take_if(|told| told.epoch <= genesis.epoch);
+    record.told.take_if(|reported| reported.epoch <= genesis.epoch);
     settle_losses(record);
     settle_own_loss(record);
     forget_past(record);

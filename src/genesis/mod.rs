@@ -18,6 +18,6 @@ mod tests;
 
 pub use elector::{Electorate, new_record, on_accept, on_prepare};
 pub use enquiry::{absorb, on_enquire, renew};
-pub use learn::{Conflict, NotLearned, forget_above, hear, hear_of, on_learn};
+pub use learn::{Conflict, NotLearned, forget_above, note_reported_epoch, note_reported_genesis, on_learn};
 pub use round::{Outcome, Round, explain};
 pub use tally::{ElectorReport, Tally};

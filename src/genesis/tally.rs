@@ -84,7 +84,7 @@ pub struct Tally {
     /// The newest genesis in the shared store.
     pub stored: Option<Genesis>,
     /// Geneses that were reported as chosen before, perhaps by a node that no longer answers.
-    pub heard: Vec<Genesis>,
+    pub reported_before: Vec<Genesis>,
     /// The number of electors in this node's configuration.
     pub electors: usize,
     /// The electors of the epoch that this node follows, as far as the configuration still names them. Empty
@@ -120,7 +120,7 @@ impl Tally {
     /// All geneses that are reported as chosen.
     pub fn reported(&self) -> impl Iterator<Item = &Genesis> {
         let chosen = self.reports.values().filter_map(|report| report.chosen.as_ref());
-        chosen.chain(&self.stored).chain(&self.heard)
+        chosen.chain(&self.stored).chain(&self.reported_before)
     }
 
     /// The genesis that an operator confirms by its token; `None` if it is `chosen`, the one that this
@@ -197,7 +197,7 @@ impl Tally {
             return None;
         }
         let all_answer = complete.len() == self.electors;
-        // `heard` is left out: it holds the reports that are in question.
+        // `reported_before` is left out: it holds the reports that are in question.
         let chosen = self.reports.values().filter_map(|report| report.chosen.as_ref());
         let chosen = chosen.chain(&self.stored).map(|genesis| genesis.epoch).max();
         let denied = |epoch: &Epoch| {

@@ -82,7 +82,7 @@ pub(crate) struct FakeAgent {
     version: watch::Sender<u64>,
     pub(crate) writes: AtomicUsize,
     /// Long polls that waited and then returned because the status changed.
-    pub(crate) told: AtomicUsize,
+    pub(crate) woken: AtomicUsize,
     pub(crate) live: AtomicBool,
 }
 
@@ -92,7 +92,7 @@ impl FakeAgent {
             status: Mutex::new(node_status(node)),
             version: watch::Sender::new(1),
             writes: AtomicUsize::new(0),
-            told: AtomicUsize::new(0),
+            woken: AtomicUsize::new(0),
             live: AtomicBool::new(true),
         })
     }
@@ -119,7 +119,7 @@ impl AgentHandle for FakeAgent {
     }
     async fn status_after(&self, version: u64) {
         let _ = self.version.subscribe().wait_for(|now| *now > version).await;
-        self.told.fetch_add(1, Ordering::Relaxed);
+        self.woken.fetch_add(1, Ordering::Relaxed);
     }
     async fn is_etcds(&self, _: u32) -> bool {
         true

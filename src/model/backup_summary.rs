@@ -20,8 +20,8 @@ pub struct BackupSummary {
 impl BackupSummary {
     /// The newest of these backups by date, without those dated after `now`. Such a date comes from a wrong
     /// clock. If such a backup counted as the newest, no further backup would become due before its date, and
-    /// none taken until then would be newer. Nor would one be newer than a name with a later date than its backup, which
-    /// one node may report (rule 10): of two names, that counts only for backups of one date.
+    /// none taken until then would be newer. Nor would one be newer than a name with a later date than its backup,
+    /// which one node may report (rule 10): of two names, that counts only for backups of one date.
     pub fn newest<'a>(of: impl IntoIterator<Item = &'a Self>, now: UnixMs) -> Option<&'a Self> {
         let past = of.into_iter().filter(|backup| backup.at <= now);
         past.max_by_key(|backup| (backup.at, &backup.id))

@@ -2,9 +2,9 @@
 
 use super::EtcdVersion;
 
-/// Every flag of etcd 3.4.23, 3.5.35, 3.6.16 and 3.7.3, with the first and the last minor of 3.x that has it; sorted. The
-/// names are those of `etcdmain/config.go` and `embed/config.go` (`fs.*Var` and `fs.Var` calls). The versions are those
-/// whose `etcd` did not answer "flag provided but not defined"; 3.5.16 has the same ones as 3.5.35.
+/// Every flag of etcd 3.4.23, 3.5.35, 3.6.16 and 3.7.3, with the first and the last minor of 3.x that has it; sorted.
+/// The names are those of `etcdmain/config.go` and `embed/config.go` (`fs.*Var` and `fs.Var` calls). The versions are
+/// those whose `etcd` did not answer "flag provided but not defined"; 3.5.16 has the same ones as 3.5.35.
 const FLAGS: &[(&str, u64, u64)] = &[
     ("advertise-client-urls", 4, 7),
     ("auth-token", 4, 7),
@@ -185,7 +185,8 @@ pub fn is_etcd_variable(name: &str) -> bool {
 }
 
 /// Why this version of etcd would ignore a setting; `None` if it has the flag, or if that is not known. etcd logs
-/// "unrecognized environment variable" for a setting that it does not know, and starts without it (`pkg/flags/flag.go`).
+/// "unrecognized environment variable" for a setting that it does not know, and starts without it
+/// (`pkg/flags/flag.go`).
 pub fn ignores_flag(version: EtcdVersion, name: &str) -> Option<String> {
     let (first, last) = minors(name)?;
     let (major, minor) = version.series();

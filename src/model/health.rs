@@ -263,8 +263,8 @@ pub fn newest_list(status: &AdminStatus) -> Option<&MemberList> {
     newest.map(|(_, list)| list).or(status.node.members.known())
 }
 
-/// The nodes that do not answer and may have a member: those in the newest member list, or all of them while there is no
-/// list.
+/// The nodes that do not answer and may have a member: those in the newest member list, or all of them while there is
+/// no list.
 pub fn silent_members(status: &AdminStatus) -> BTreeSet<&NodeName> {
     let listed = newest_list(status);
     nodes(status)

@@ -189,8 +189,8 @@ impl Epoch {
 
     /// True if a reported epoch is too far ahead to be believed: more than 1,000 ahead of this one, the
     /// newest that is known to be open.
-    pub fn is_far_below(self, told: Self) -> bool {
-        told.0 > self.0.saturating_add(FAR) && !mutant!(BelievesNumbers)
+    pub fn is_far_below(self, reported: Self) -> bool {
+        reported.0 > self.0.saturating_add(FAR) && !mutant!(BelievesNumbers)
     }
 
     /// The text for an epoch that is too far ahead of this one.
@@ -200,8 +200,8 @@ impl Epoch {
 
     /// True if a node at this epoch can believe a reported epoch: the epoch after the reported one can then
     /// still be opened.
-    pub fn can_hear_of(self, told: Self) -> bool {
-        !self.is_far_below(told.next())
+    pub fn can_believe(self, reported: Self) -> bool {
+        !self.is_far_below(reported.next())
     }
 }
 

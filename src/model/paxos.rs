@@ -49,10 +49,14 @@ pub struct ElectorRecord {
 impl ElectorRecord {
     /// The newest genesis, confirmed or only reported.
     pub fn known(&self) -> Option<&Genesis> {
-        let told = self.told.as_ref();
+        let reported = self.told.as_ref();
         match &self.chosen {
-            Some(chosen) => Some(told.filter(|told| told.epoch > chosen.epoch).unwrap_or(chosen)),
-            None => told,
+            Some(chosen) => Some(
+                reported
+                    .filter(|genesis| genesis.epoch > chosen.epoch)
+                    .unwrap_or(chosen),
+            ),
+            None => reported,
         }
     }
 

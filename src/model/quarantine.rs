@@ -25,9 +25,10 @@ const LOWER: u64 = 0xffff_ffff;
 /// The alarm that begins the quarantine; its member ID is `etcdmove` in ASCII.
 pub const QUARANTINE: (MemberId, AlarmKind) = (MemberId(0x6574_6364_6d6f_7665), AlarmKind::Corrupt);
 
-/// A seal: the same alarm for an ID of its own. A node raises one before it opens an epoch from the backup. etcd refuses
-/// writes while any such alarm is raised. An order to end the quarantine disarms only alarms that were there before it
-/// has seen that no node opens an epoch, so it cannot end the quarantine of a node that begins to do so later.
+/// A seal: the same alarm for an ID of its own. A node raises one before it opens an epoch from the backup. etcd
+/// refuses writes while any such alarm is raised. An order to end the quarantine disarms only alarms that were there
+/// before it has seen that no node opens an epoch, so it cannot end the quarantine of a node that begins to do so
+/// later.
 pub fn seal(random: u64) -> (MemberId, AlarmKind) {
     let id = MemberId(UPPER | random & LOWER);
     let other = MemberId(QUARANTINE.0.0 ^ 1);

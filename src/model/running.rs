@@ -44,10 +44,10 @@ pub struct EtcdRun {
     pub transport: Option<Transport>,
     /// The last received restart order.
     #[serde(flatten)]
-    pub newest: HeardOrder,
+    pub newest: ReceivedOrder,
     /// The order before it. It counts again if a concurrent order of another node replaces the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub former: Option<HeardOrder>,
+    pub former: Option<ReceivedOrder>,
     /// The authorities that the process trusts: a digest of the files when it was first seen, empty if they changed
     /// just before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,7 +62,7 @@ pub struct EtcdRun {
 
 /// A received restart order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeardOrder {
+pub struct ReceivedOrder {
     /// Its ID; 0 before the first.
     #[serde(default)]
     pub order: u64,
@@ -74,7 +74,7 @@ pub struct HeardOrder {
     pub replaces: Option<String>,
 }
 
-impl HeardOrder {
+impl ReceivedOrder {
     /// As `NodeOrder::identity`.
     fn identity(&self) -> (u64, &Option<NodeName>) {
         (self.order, &self.order_by)
@@ -148,7 +148,7 @@ impl EtcdRun {
             next.last_base = Some(base.to_owned());
         }
         if let Some(order) = order.filter(|_| !process.is_unreachable()) {
-            next.hear(order, runs.map(String::as_str), me);
+            next.record_order(order, runs.map(String::as_str), me);
         }
         next
     }
@@ -210,7 +210,7 @@ impl EtcdRun {
 
     /// Records an order. An older order replaces the newest one if the newest one was lost to a concurrent
     /// order of another node. The older order is carried out unless that was done before.
-    fn hear(&mut self, order: &NodeOrder, runs: Option<&str>, me: &NodeName) {
+    fn record_order(&mut self, order: &NodeOrder, runs: Option<&str>, me: &NodeName) {
         let identity = order.identity();
         if identity == self.newest.identity() {
             return;
@@ -223,14 +223,14 @@ impl EtcdRun {
             std::mem::swap(&mut self.newest, former);
             return;
         }
-        let former = self.former.as_ref().map(HeardOrder::identity);
+        let former = self.former.as_ref().map(ReceivedOrder::identity);
         if identity > self.newest.identity() || Some(identity) > former {
-            let heard = HeardOrder {
+            let received = ReceivedOrder {
                 order: order.id,
                 order_by: order.by.clone(),
                 replaces: runs.filter(|_| order.nodes.contains(me)).map(str::to_owned),
             };
-            self.former = Some(std::mem::replace(&mut self.newest, heard));
+            self.former = Some(std::mem::replace(&mut self.newest, received));
         }
     }
 
@@ -392,15 +392,15 @@ mod tests {
         let run = EtcdRun::default().look(&runs("b:7"), Some("x"), None, Some(&first), &me());
         let done = run.look(&runs("b:8"), Some("x"), None, Some(&first), &me());
         assert_eq!(done.wish(Some("b:8"), Some(&first)), None);
-        let heard = done.look(&runs("b:8"), Some("x"), None, Some(&second), &me());
+        let received = done.look(&runs("b:8"), Some("x"), None, Some(&second), &me());
         assert!(
-            heard.wish(Some("b:8"), Some(&second)).is_some(),
+            received.wish(Some("b:8"), Some(&second)).is_some(),
             "the other order"
         );
-        let back = heard.look(&runs("b:8"), Some("x"), None, Some(&first), &me());
+        let back = received.look(&runs("b:8"), Some("x"), None, Some(&first), &me());
         assert_eq!(back.wish(Some("b:8"), Some(&first)), None, "it is done");
         let again = back.look(&runs("b:8"), Some("x"), None, Some(&second), &me());
-        assert_eq!(again, heard);
+        assert_eq!(again, received);
     }
 
     #[test]
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_heard_of_late_counts_where_the_newer_one_was_lost_to_it() {
+    fn an_order_received_late_counts_where_the_newer_one_was_lost_to_it() {
         let by = |name: &str| NodeOrder {
             by: Some(NodeName::new(name).unwrap()),
             ..order(4)
@@ -441,13 +441,16 @@ mod tests {
     }
 
     #[test]
-    fn t02_an_order_is_not_heard_of_while_nobody_can_tell_what_runs() {
+    fn t02_an_order_is_not_recorded_while_it_is_unknown_what_runs() {
         let run = EtcdRun::default().look(&runs("b:7"), Some("x"), None, None, &me());
         let silent = Fact::Unreachable("systemd does not answer".to_owned());
         let unknown = run.look(&silent, Some("x"), None, Some(&order(3)), &me());
         assert_eq!(unknown, run, "nothing is recorded");
-        let heard = unknown.look(&runs("b:7"), Some("x"), None, Some(&order(3)), &me());
-        assert_eq!(heard.wish(Some("b:7"), Some(&order(3))).unwrap().order, Some(3));
+        let received = unknown.look(&runs("b:7"), Some("x"), None, Some(&order(3)), &me());
+        assert_eq!(
+            received.wish(Some("b:7"), Some(&order(3))).unwrap().order,
+            Some(3)
+        );
     }
 
     #[test]

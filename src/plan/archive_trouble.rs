@@ -22,20 +22,20 @@ pub(super) fn report(cx: &mut Context<'_>) {
 }
 
 /// Why no epoch with these `members` is opened from a backup; `None` if no node has reported that it cannot replace its
-/// data. Nodes `besides` and those that were ordered out do not count, nor does one that has no member and gets none.
+/// data. Nodes `without` and those that were ordered out do not count, nor does one that has no member and gets none.
 ///
 /// Another node counts only while an etcd that is not its own has a leader, or while this node has no member and cannot
-/// know better. Otherwise one node could keep the operator from the last way out (rule 10). `new_members` then leaves it
-/// out.
+/// know better. Otherwise one node could keep the operator from the last way out (rule 10). `new_members` then leaves
+/// it out.
 pub(super) fn objection(
     cx: &Context<'_>,
     members: &BTreeMap<NodeName, Vec<String>>,
-    besides: &BTreeSet<NodeName>,
+    without: &BTreeSet<NodeName>,
 ) -> Option<String> {
     let mut counted = cx.known_nodes().into_iter().filter(|(node, status)| {
         let concerned = status.assignment.is_some() || members.contains_key(*node);
         let prevents = **node == cx.obs.me.node || serves_without(cx, node) || cx.obs.assignment.is_none();
-        concerned && prevents && !besides.contains(*node) && !is_out(cx, node)
+        concerned && prevents && !without.contains(*node) && !is_out(cx, node)
     });
     let (node, why) = counted.find_map(|(node, status)| Some((node, status.archive_trouble.as_ref()?)))?;
     Some(format!(

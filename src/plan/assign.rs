@@ -88,8 +88,8 @@ fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> 
         .is_some_and(|e| assignment.is_of(e.cluster_id, e.member_id));
     let digest = cx.spec.settings_digest();
     let mut wanted = assignment.clone();
-    let heard = !mutant!(FounderForgets) && has_published(cx, assignment);
-    if !assignment.started && (runs || heard) {
+    let published = !mutant!(FounderForgets) && has_published(cx, assignment);
+    if !assignment.started && (runs || published) {
         cx.because(
             ReasonCode::StartedOnce,
             "from now on its environment says initial-cluster-state=existing",

@@ -212,8 +212,8 @@ fn begin_as(cx: &Context<'_>, format: BackupFormat) -> Action {
     }
 }
 
-/// The nodes whose members are healthy voters of the newest epoch with data like the majority's, followers first, then by name. The flag is
-/// true for the raft leader.
+/// The nodes whose members are healthy voters of the newest epoch with data like the majority's, followers first, then
+/// by name. The flag is true for the raft leader.
 pub(super) fn healthy_voters<'a>(cx: &Context<'a>) -> Vec<(bool, &'a NodeName)> {
     let Some(genesis) = cx.genesis() else {
         return Vec::new();

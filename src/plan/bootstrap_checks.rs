@@ -50,7 +50,7 @@ pub(super) fn data_allows(cx: &mut Context<'_>, without: &BTreeSet<NodeName>) ->
             _ => None,
         })
         .collect();
-    if mutant!(FormsBesideData) {
+    if mutant!(FormsDespiteData) {
         return true;
     }
     if !held.is_empty() {

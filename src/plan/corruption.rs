@@ -26,15 +26,15 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
         return None;
     }
     let own = own_check(cx, list.cluster_id);
-    let told: Vec<&HashCheck> = cx
+    let reported: Vec<&HashCheck> = cx
         .known_peers()
         .filter_map(|(_, status)| status.steering.hash_check.as_ref())
         .filter(|check| check.cluster_id == list.cluster_id && check.at <= cx.obs.now)
         .collect();
     let unconfirmed = |check: &&HashCheck| own.is_none_or(|own| own.at < check.at) && concerns(check, list);
     let rested = own.is_none_or(|own| cx.obs.now.since(own.at) >= CONFIRM);
-    let claimed = rested && told.iter().any(unconfirmed);
-    let last = told.into_iter().chain(own).map(|check| check.at).max();
+    let claimed = rested && reported.iter().any(unconfirmed);
+    let last = reported.into_iter().chain(own).map(|check| check.at).max();
     let since = cx.obs.now.since(last.unwrap_or(genesis.created));
     if since < interval && !claimed {
         cx.wake_in(interval.saturating_sub(since));

@@ -18,15 +18,15 @@ pub(super) fn take(cx: &mut Context<'_>) -> Option<Action> {
 
 /// The register that this node takes over from its peers.
 fn newer<'a>(cx: &mut Context<'a>) -> Option<&'a Directives> {
-    let told: Vec<(&NodeName, &Directives)> = cx
+    let reported: Vec<(&NodeName, &Directives)> = cx
         .known_peers()
         .filter(|(node, status)| status.cluster == cx.spec.cluster && cx.spec.nodes.contains_key(*node))
         .map(|(node, status)| (node, &status.steering.directives))
         .collect();
     let mine = &cx.obs.me.steering.directives;
-    let same = |theirs: &Directives| told.iter().filter(|(_, other)| *other == theirs).count();
+    let same = |theirs: &Directives| reported.iter().filter(|(_, other)| *other == theirs).count();
     let mut newest: Option<&Directives> = None;
-    for (node, theirs) in told.iter().filter(|(_, theirs)| theirs.is_newer_than(mine)) {
+    for (node, theirs) in reported.iter().filter(|(_, theirs)| theirs.is_newer_than(mine)) {
         if let Some(why) = objection(cx, node, theirs, same(theirs) > 1) {
             let text =
                 format!("operators' orders as {node} reports them ({theirs}) are not taken over: {why}");
@@ -36,7 +36,7 @@ fn newer<'a>(cx: &mut Context<'a>) -> Option<&'a Directives> {
         }
     }
     let outvoted = || {
-        let mut all = told.iter().map(|(_, theirs)| *theirs);
+        let mut all = reported.iter().map(|(_, theirs)| *theirs);
         all.find(|theirs| theirs.out.contains(&cx.spec.node) && same(theirs) >= cx.spec.majority())
             .filter(|_| same(mine) == 0 && !mutant!(StaysIn))
     };
@@ -58,34 +58,34 @@ pub fn ordered_out(observation: &Observation) -> Option<String> {
     out.then(|| "this node was ordered out: give the order at another one".to_owned())
 }
 
-/// Why a peer's register is not accepted. `borne_out` is true if another peer has the same register.
-fn objection(cx: &Context<'_>, teller: &NodeName, told: &Directives, borne_out: bool) -> Option<String> {
+/// Why a peer's register is not accepted. `confirmed` is true if another peer has the same register.
+fn objection(cx: &Context<'_>, peer: &NodeName, theirs: &Directives, confirmed: bool) -> Option<String> {
     let mine = &cx.obs.me.steering.directives;
     if mutant!(BelievesOrders) {
         return None;
     }
-    if let Some(why) = told.defect() {
+    if let Some(why) = theirs.defect() {
         return Some(why);
     }
-    if mine.out.contains(teller) {
+    if mine.out.contains(peer) {
         return Some("that node was ordered out".to_owned());
     }
-    if borne_out {
+    if confirmed {
         return None;
     }
-    let author = told.by.as_ref();
+    let author = theirs.by.as_ref();
     if author.is_none_or(|author| !cx.spec.nodes.contains_key(author)) {
         return Some("it names no node of cluster.nodes at which it was ordered".to_owned());
     }
-    if mine.is_far_below(told) {
+    if mine.is_far_below(theirs) {
         return Some(format!("it is too far ahead of version {}", mine.version));
     }
     let left = |out: &BTreeSet<NodeName>| {
         let nodes = cx.spec.nodes.keys();
         nodes.filter(|node| !out.contains(*node)).count()
     };
-    let fewer = left(&told.out) < left(&mine.out);
-    (fewer && left(&told.out) < cx.spec.majority()).then(|| {
+    let fewer = left(&theirs.out) < left(&mine.out);
+    (fewer && left(&theirs.out) < cx.spec.majority()).then(|| {
         "it orders out so many that fewer than a majority of the nodes is left: such an order has to be given at two of \
          the nodes"
             .to_owned()

@@ -52,9 +52,9 @@ fn sources(cx: &Context<'_>, open: Epoch) -> Vec<(String, Epoch)> {
         .map(|(node, status)| {
             let newer = status.genesis.as_ref().filter(|genesis| genesis.epoch > open);
             let genesis = newer.filter(|genesis| genesis.objection(open).is_none());
-            let number = Some(status.newest_epoch).filter(|epoch| open.can_hear_of(*epoch));
-            let told = genesis.map(|genesis| genesis.epoch).max(number);
-            (node.to_string(), told.unwrap_or_default())
+            let number = Some(status.newest_epoch).filter(|epoch| open.can_believe(*epoch));
+            let reported = genesis.map(|genesis| genesis.epoch).max(number);
+            (node.to_string(), reported.unwrap_or_default())
         });
     let store = cx.stored_genesis();
     let store = store.map(|genesis| ("the store".to_owned(), genesis.epoch));
@@ -66,7 +66,7 @@ fn sources(cx: &Context<'_>, open: Epoch) -> Vec<(String, Epoch)> {
 }
 
 /// How many peers report this epoch or a later one.
-fn tellers(cx: &Context<'_>, epoch: Epoch) -> usize {
+fn reporters(cx: &Context<'_>, epoch: Epoch) -> usize {
     cx.known_peers()
         .filter(|(_, status)| status.cluster == cx.spec.cluster && status.newest_epoch >= epoch)
         .count()
@@ -88,7 +88,7 @@ fn confirm(cx: &mut Context<'_>) -> Option<Action> {
         match before {
             Some((same, passed)) if same || passed < ASK_DENIED_AGAIN => {
                 // An operator may have confirmed the epoch since, at two of the nodes that denied it.
-                let open_since = cx.obs.elector.accepted.is_some() || tellers(cx, epoch) > 1;
+                let open_since = cx.obs.elector.accepted.is_some() || reporters(cx, epoch) > 1;
                 let settled = same && !open_since;
                 let pause = if settled {
                     ASK_DENIED_AGAIN

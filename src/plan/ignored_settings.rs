@@ -1,4 +1,5 @@
-//! Settings in `[etcd.settings]` that a version of etcd does not know. etcd starts without them, so nobody would notice.
+//! Settings in `[etcd.settings]` that a version of etcd does not know. etcd starts without them, so nobody would
+//! notice.
 
 use super::context::Context;
 use crate::model::{EtcdVersion, ReasonCode, Spec, ignores_flag};

@@ -122,10 +122,10 @@ fn objection(
             "{backup} cannot be fetched: {error}; nothing was changed"
         ));
     }
-    let besides: BTreeSet<NodeName> = request.without().cloned().collect();
+    let without: BTreeSet<NodeName> = request.without().cloned().collect();
     let out = &cx.obs.me.steering.directives.out;
     let counted = cx.spec.nodes.keys();
-    let counted = counted.filter(|node| !besides.contains(*node) && !out.contains(*node));
+    let counted = counted.filter(|node| !without.contains(*node) && !out.contains(*node));
     let apart = |differs| {
         format!(
             "{differs}. For one that you do not trust, first `etcd-agent member remove NODE`, or stop its agent; nothing \
@@ -136,10 +136,10 @@ fn objection(
         .or_else(|| {
             // A node with another store has neither the backup nor the record of the epoch. With a new memory it
             // would vote for another epoch.
-            let differs = other_stores_without(cx.obs, &besides).filter(|_| !mutant!(RestoresApart));
+            let differs = other_stores_without(cx.obs, &without).filter(|_| !mutant!(RestoresApart));
             differs.map(apart)
         })
-        .or_else(|| archive_trouble::objection(cx, &new_members(cx), &besides))
+        .or_else(|| archive_trouble::objection(cx, &new_members(cx), &without))
         .or_else(|| transport::mixture(cx, counted).map(apart))
 }
 
@@ -177,7 +177,7 @@ pub(super) fn new_members(cx: &Context<'_>) -> BTreeMap<NodeName, Vec<String>> {
 fn new_epoch(cx: &Context<'_>) -> Epoch {
     let newest = newest_epoch(cx);
     let of_backups = cx.obs.highest_backup_epoch;
-    let alone = newest.is_zero() && cx.open_epoch().can_hear_of(of_backups);
+    let alone = newest.is_zero() && cx.open_epoch().can_believe(of_backups);
     if alone { of_backups.next() } else { newest.next() }
 }
 

@@ -154,8 +154,8 @@ fn after_backup(cx: &mut Context<'_>, from: usize) -> Before {
 fn newest_backup(cx: &Context<'_>) -> Option<BackupId> {
     let stored = cx.obs.store.known().and_then(|s| s.newest_backup.as_ref());
     let nodes = cx.known_nodes();
-    let told = nodes.iter().filter_map(|(_, status)| status.last_backup.as_ref());
-    BackupSummary::newest(told.chain(stored), cx.obs.now).map(|backup| backup.id.clone())
+    let reported = nodes.iter().filter_map(|(_, status)| status.last_backup.as_ref());
+    BackupSummary::newest(reported.chain(stored), cx.obs.now).map(|backup| backup.id.clone())
 }
 
 /// Records the members, the size at which the cluster was last whole, and, for another wanted size, the

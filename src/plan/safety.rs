@@ -300,23 +300,23 @@ pub(super) fn report_rejected_epochs(cx: &mut Context<'_>) {
     let open = cx.open_epoch();
     let newer = |genesis: &&Genesis| genesis.epoch > open;
     let objection = |genesis: &Genesis| Some(genesis).filter(newer)?.objection(open);
-    let mut told: Vec<(String, Epoch, String)> = Vec::new();
+    let mut refused: Vec<(String, Epoch, String)> = Vec::new();
     for (node, status) in cx.known_peers().filter(|(_, s)| s.cluster == cx.spec.cluster) {
-        if !open.can_hear_of(status.newest_epoch) {
+        if !open.can_believe(status.newest_epoch) {
             let why = format!("it is {}", open.too_far_ahead());
-            told.push((node.to_string(), status.newest_epoch, why));
+            refused.push((node.to_string(), status.newest_epoch, why));
         } else if let Some(genesis) = &status.genesis
             && let Some(why) = objection(genesis)
         {
-            told.push((node.to_string(), genesis.epoch, why));
+            refused.push((node.to_string(), genesis.epoch, why));
         }
     }
     if let Some(genesis) = cx.obs.store.known().and_then(|store| store.genesis.as_ref())
         && let Some(why) = objection(genesis)
     {
-        told.push(("the store".to_owned(), genesis.epoch, why));
+        refused.push(("the store".to_owned(), genesis.epoch, why));
     }
-    for (who, epoch, why) in told {
+    for (who, epoch, why) in refused {
         cx.because(
             ReasonCode::EpochRefused,
             format!("{who} reports epoch {epoch}, which is not believed: {why}"),

@@ -1,8 +1,7 @@
 //! Asks an etcd for `/version` on its client port: to learn the version of its cluster, or only whether it answers at
-//! all. For the latter any byte that comes back is an answer: an etcd that refuses our certificate, or wants a password,
-//! is alive. A connection that the kernel accepts for a hanging process is
-//! not an answer. If this host could not ask (the name does not resolve, no route, no file descriptor left),
-//! the probe says nothing about the other side.
+//! all. For the latter any byte that comes back is an answer: an etcd that refuses our certificate, or wants a
+//! password, is alive. A connection that the kernel accepts for a hanging process is not an answer. If this host could
+//! not ask (the name does not resolve, no route, no file descriptor left), the probe says nothing about the other side.
 
 use std::io;
 use std::sync::Arc;

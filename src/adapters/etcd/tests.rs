@@ -1,4 +1,4 @@
-//! Tests without an etcd. Those with real etcds over TLS are in `tests/store/tests/stores/etcd_adapter.rs`.
+//! Tests without an etcd. Those with real etcds over TLS are in `tests/store/tests/servers/etcd_adapter.rs`.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::time::Duration;

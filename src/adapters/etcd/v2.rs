@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_member_without_the_v2_api_is_told_from_one_that_refuses() {
+    async fn a_member_without_the_v2_api_is_distinguished_from_one_that_refuses() {
         let url = served(Router::new()).await;
         assert_eq!(keys(&url, None, &BTreeSet::new()).await, Ok(None));
         let refuses = Router::new().fallback(|| async {

@@ -170,14 +170,14 @@ impl Connection {
         &mut self,
         request: Request<Full<Bytes>>,
     ) -> Result<(StatusCode, Bytes), Failure> {
-        self.exchange_heard(request, &Notify::new()).await
+        self.exchange_notifying(request, &Notify::new()).await
     }
 
-    /// Like [`Connection::exchange`]. Notifies `heard` whenever a part of the answer arrives.
-    pub(super) async fn exchange_heard(
+    /// Like [`Connection::exchange`]. Notifies `received` whenever a part of the answer arrives.
+    pub(super) async fn exchange_notifying(
         &mut self,
         request: Request<Full<Bytes>>,
-        heard: &Notify,
+        received: &Notify,
     ) -> Result<(StatusCode, Bytes), Failure> {
         self.sender
             .ready()
@@ -192,10 +192,10 @@ impl Connection {
                 why: text(&error),
             }
         })?;
-        heard.notify_one();
+        received.notify_one();
         let status = response.status();
         let body = response.into_body().map_frame(|frame| {
-            heard.notify_one();
+            received.notify_one();
             frame
         });
         let body = Limited::new(body, ANSWER_BYTES)

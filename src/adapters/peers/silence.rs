@@ -14,17 +14,17 @@ const LATE: Duration = Duration::from_secs(1);
 /// After this time the agent counts as silent, even if its host accepts connections.
 const QUIET: Duration = Duration::from_secs(12);
 
-/// Returns once the peer at this address is silent, and says why. `heard` is notified whenever something arrives from
-/// it.
-pub(super) async fn noticed(address: &str, port: u16, heard: &Notify) -> String {
-    noticed_within(QUIET, address, port, heard).await
+/// Returns once the peer at this address is silent, and says why. `received` is notified whenever something arrives
+/// from it.
+pub(super) async fn noticed(address: &str, port: u16, received: &Notify) -> String {
+    noticed_within(QUIET, address, port, received).await
 }
 
-async fn noticed_within(quiet: Duration, address: &str, port: u16, heard: &Notify) -> String {
+async fn noticed_within(quiet: Duration, address: &str, port: u16, received: &Notify) -> String {
     let (mut last, mut late) = (Instant::now(), LATE);
     loop {
         let left = quiet.saturating_sub(last.elapsed());
-        if timeout(late.min(left), heard.notified()).await.is_ok() {
+        if timeout(late.min(left), received.notified()).await.is_ok() {
             (last, late) = (Instant::now(), LATE);
             continue;
         }
@@ -57,17 +57,19 @@ mod tests {
 
     #[tokio::test]
     async fn a_dead_host_is_noticed_and_a_busy_agent_is_not_taken_for_one() {
-        let heard = Notify::new();
+        let received = Notify::new();
         let (hole, _kept) = black_hole().await;
-        let dead = noticed("127.0.0.1", hole.port(), &heard);
+        let dead = noticed("127.0.0.1", hole.port(), &received);
         let why = timeout(QUIET, dead).await.unwrap();
         assert!(why.contains("no connection within"), "{why}");
         let busy = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = busy.local_addr().unwrap().port();
-        let why = timeout(4 * LATE, noticed("127.0.0.1", port, &heard)).await;
+        let why = timeout(4 * LATE, noticed("127.0.0.1", port, &received)).await;
         assert!(why.is_err(), "its host accepts connections: {why:?}");
         drop(busy);
-        let why = timeout(QUIET, noticed("127.0.0.1", port, &heard)).await.unwrap();
+        let why = timeout(QUIET, noticed("127.0.0.1", port, &received))
+            .await
+            .unwrap();
         assert!(why.contains("refused"), "{why}");
     }
 

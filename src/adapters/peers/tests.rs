@@ -101,7 +101,7 @@ async fn a_change_is_seen_at_once_by_certificates_of_names_or_addresses() {
         })
         .await;
         // The change, not the timeout, ended the pending long poll.
-        assert!(served.agent.told.load(Ordering::Relaxed) > 0);
+        assert!(served.agent.woken.load(Ordering::Relaxed) > 0);
         assert_eq!(peers.status(&name("n1")).await.unwrap().text, "news");
         let answer = peers.enquire(&name("n1"), &enquiry("n2")).await.unwrap();
         let from_n1 = |reply: &EnquireReply| reply.from == name("n1");
@@ -118,10 +118,10 @@ async fn a_silent_peer_is_no_news_and_a_killed_one_is() {
     until(&peers, "first answer", |seen| seen.known().is_some()).await;
     // The report of the first answer may still be pending. After that the peer has no news, so it counts as
     // silent.
-    let mut told = 0;
+    let mut changes = 0;
     while timeout(Duration::from_millis(300), peers.changed()).await.is_ok() {
-        told += 1;
-        assert!(told < 3, "nothing has changed");
+        changes += 1;
+        assert!(changes < 3, "nothing has changed");
     }
     drop(served);
     let seen = until(&peers, "end", Fact::is_unreachable).await;
@@ -129,14 +129,14 @@ async fn a_silent_peer_is_no_news_and_a_killed_one_is() {
 }
 
 #[tokio::test]
-async fn a_peers_clock_is_told_while_it_answers() {
+async fn a_peers_clock_is_known_while_it_answers() {
     let Pair { served, peers, _dir } = pair(&["n1"], &["n2"]).await;
     until(&peers, "first answer", |seen| seen.known().is_some()).await;
-    let told = peers.clocks();
+    let clocks = peers.clocks();
     // The clock of the tests' agent is in 1970.
     let now = i64::try_from(SystemClock.now().0).unwrap();
-    let ahead = told[&name("n1")];
-    assert!(ahead < 0 && (ahead + now).abs() < 60_000, "{told:?}");
+    let ahead = clocks[&name("n1")];
+    assert!(ahead < 0 && (ahead + now).abs() < 60_000, "{clocks:?}");
     drop(served);
     until(&peers, "end", Fact::is_unreachable).await;
     assert_eq!(peers.clocks(), BTreeMap::new());

@@ -90,11 +90,11 @@ async fn poll(
         .request(Method::GET, &path, Vec::new())
         .map_err(|failure| Broken::Peer(describe(&failure.why)))?;
     let deadline = if after.is_some() { WAIT + GRACE } else { GRACE };
-    let heard = Notify::new();
-    let exchange = timeout(deadline, connection.exchange_heard(request, &heard));
+    let received = Notify::new();
+    let exchange = timeout(deadline, connection.exchange_notifying(request, &received));
     let answered = tokio::select! {
         answered = exchange => answered,
-        why = silence::noticed(&target.address, target.port, &heard) => return Err(Broken::Peer(describe(&why))),
+        why = silence::noticed(&target.address, target.port, &received) => return Err(Broken::Peer(describe(&why))),
     };
     let (status, body) = answered
         .map_err(|_| Broken::Peer(describe(&format!("no answer within {} s", deadline.as_secs()))))?

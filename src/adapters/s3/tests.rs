@@ -140,7 +140,7 @@ async fn a_store_that_honours_it_is_asked_once() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_the_files_is_told_and_nothing_in_them() {
+async fn what_is_wrong_with_the_files_is_reported_and_nothing_in_them() {
     let place = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
         let path = place.path().join(name);
@@ -186,7 +186,7 @@ fn an_address_shows_no_password() {
 }
 
 #[tokio::test]
-async fn a_host_without_credentials_is_told_so() {
+async fn missing_credentials_are_reported() {
     let settings = StoreSettings {
         credentials_file: None,
         ..settings("http://127.0.0.1:1", std::path::Path::new(""))
@@ -286,7 +286,7 @@ async fn b07_a_store_that_does_not_know_conditions_can_hold_backups() {
 }
 
 #[tokio::test]
-async fn b07_b16_what_a_store_does_not_have_and_what_it_has_archived_are_told_apart_from_rights() {
+async fn b07_b16_what_a_store_does_not_have_and_what_it_has_archived_are_distinguished_from_rights() {
     let credentials = credentials();
     for (status, code, says) in [
         (501, "NotImplemented", "does not know this request"),

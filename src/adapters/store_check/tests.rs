@@ -20,10 +20,10 @@ fn settings(path: &std::path::Path, shared: bool) -> StoreSettings {
 #[tokio::test]
 async fn a_directory_has_every_right_and_is_left_as_it_was() {
     let place = tempfile::tempdir().unwrap();
-    let mut told = Vec::new();
-    let report = check_store(&settings(place.path(), true), |right| told.push(right)).await;
+    let mut reported = Vec::new();
+    let report = check_store(&settings(place.path(), true), |right| reported.push(right)).await;
     assert!(report.ok && report.left_behind.is_empty(), "{report:?}");
-    assert_eq!(told, Right::ALL);
+    assert_eq!(reported, Right::ALL);
     for tried in &report.rights {
         let skipped = matches!(tried.found, Found::Skipped { .. });
         assert_eq!(skipped, tried.right == Right::ReadRange, "{tried:?}");

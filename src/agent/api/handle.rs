@@ -110,12 +110,12 @@ impl AgentHandle for Agent {
                 self.spec.cluster, message.genesis.cluster
             )));
         }
-        let (told, open) = (message.genesis.epoch, self.shared.elector().open_epoch());
-        if told <= open {
+        let (reported, open) = (message.genesis.epoch, self.shared.elector().open_epoch());
+        if reported <= open {
             return Ok(());
         }
         if let Some(why) = message.genesis.objection(open) {
-            let why = format!("the genesis of epoch {told} is not believed: {why}");
+            let why = format!("the genesis of epoch {reported} is not believed: {why}");
             return Err(PortError::Permanent(why));
         }
         // The sender may lie, so the loop asks the electors before it acts.

@@ -61,7 +61,7 @@ mod tests {
     use crate::model::{BackupSummary, Marks, Revision, StoredBackup, UnixMs, Writer};
 
     #[test]
-    fn b05_all_are_told_once_over_the_pages() {
+    fn b05_each_is_listed_once_over_the_pages() {
         let ids: Vec<BackupId> = (0..25)
             .map(|n| BackupId::new(format!("b-{n:02}")).unwrap())
             .collect();
@@ -86,17 +86,17 @@ mod tests {
             keep: Vec::new(),
         };
         for most in [1, 5, 10, 25, 26] {
-            let (mut told, mut after) = (Vec::new(), None);
+            let (mut listed, mut after) = (Vec::new(), None);
             loop {
                 let page = after_that(ids.iter().map(verdict).collect(), after.as_ref(), most);
                 assert!(page.items.len() <= most);
-                told.extend(page.items.into_iter().map(|verdict| verdict.backup.summary.id));
+                listed.extend(page.items.into_iter().map(|verdict| verdict.backup.summary.id));
                 after = page.next;
                 if after.is_none() {
                     break;
                 }
             }
-            assert_eq!(told, ids, "{most}");
+            assert_eq!(listed, ids, "{most}");
         }
     }
 }

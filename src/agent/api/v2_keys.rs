@@ -174,9 +174,10 @@ fn refuse_differing(found: &[(V2Key, InV3)]) -> PortResult<()> {
     )))
 }
 
-/// Refuses an upgrade to an etcd that does not start on what this disk has of the store of v2. Only the disk of this node is read: each
-/// node reads its own before it takes the version (`V2View`). Unless `dry_run`, a clean answer counts as this node's own
-/// reading. Another answer is not kept: the order is refused, and judged anew when it is given again.
+/// Refuses an upgrade to an etcd that does not start on what this disk has of the store of v2. Only the disk of this
+/// node is read: each node reads its own before it takes the version (`V2View`). Unless `dry_run`, a clean answer
+/// counts as this node's own reading. Another answer is not kept: the order is refused, and judged anew when it is
+/// given again.
 ///
 /// # Errors
 /// Permanent if it would not start; otherwise of the owner of the data directory.

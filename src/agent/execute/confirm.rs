@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::future::{join, join_all};
 
-use crate::genesis::{ElectorReport, Tally, forget_above, hear, hear_of};
+use crate::genesis::{ElectorReport, Tally, forget_above, note_reported_epoch, note_reported_genesis};
 use crate::model::{
     ClusterId, DataState, Denial, Enquire, EnquireAnswer, Epoch, Fact, Genesis, NodeName, OperatorRequest,
     Origin, RequestState,
@@ -41,7 +41,7 @@ pub(crate) async fn confirm(
         // back.
         agent
             .shared
-            .update_elector(state, |record| hear_of(record, epoch))?;
+            .update_elector(state, |record| note_reported_epoch(record, epoch))?;
     }
     let tally = ask(agent, pushed).await;
     let record = agent.shared.elector();
@@ -83,8 +83,8 @@ pub(crate) async fn confirm(
     }
     let news = agent.shared.update_elector(state, |record| {
         let best = tally.reported().max_by_key(|genesis| genesis.epoch);
-        let told = best.is_some_and(|genesis| hear(record, genesis).unwrap_or(false));
-        hear_of(record, epoch) || told
+        let newer = best.is_some_and(|genesis| note_reported_genesis(record, genesis).unwrap_or(false));
+        note_reported_epoch(record, epoch) || newer
     })?;
     if news && open == Epoch::default() {
         return Ok(());
@@ -217,7 +217,7 @@ async fn ask(agent: &Agent, pushed: Option<Genesis>) -> Tally {
     Tally {
         reports,
         stored: stored.filter(believed),
-        heard: seen.chain(pushed).chain(record.told).filter(believed).collect(),
+        reported_before: seen.chain(pushed).chain(record.told).filter(believed).collect(),
         electors: agent.spec.nodes.len(),
         former,
     }

@@ -147,9 +147,9 @@ pub(crate) async fn fenced_list(agent: &Agent, term: RaftTerm) -> PortResult<Mem
     Ok(list)
 }
 
-/// Checks that the cluster holds exactly what this backup holds, and seals its quarantine: the epoch that is opened from
-/// the backup may continue this one. The seal of an earlier attempt is disarmed. Without an error the new one stays,
-/// also if the attempt fails later, because the epoch may be chosen all the same.
+/// Checks that the cluster holds exactly what this backup holds, and seals its quarantine: the epoch that is opened
+/// from the backup may continue this one. The seal of an earlier attempt is disarmed. Without an error the new one
+/// stays, also if the attempt fails later, because the epoch may be chosen all the same.
 pub(crate) async fn fence_quarantine(agent: &Agent, backup: &BackupId) -> PortResult<()> {
     if mutant!(MovesUnfenced) {
         return Ok(());

@@ -8,7 +8,9 @@ use futures::{FutureExt, StreamExt};
 use tokio::time::timeout;
 
 use crate::backup::{Recorded, record_epoch};
-use crate::genesis::{Electorate, Outcome, Round, absorb, explain, hear_of, on_accept, on_prepare, renew};
+use crate::genesis::{
+    Electorate, Outcome, Round, absorb, explain, note_reported_epoch, on_accept, on_prepare, renew,
+};
 use crate::model::{
     Accept, AcceptReply, Ballot, ElectorRecord, EnquireAnswer, Genesis, Learn, NodeName, Origin, Prepare,
     PrepareReply,
@@ -90,7 +92,7 @@ pub(crate) async fn enquire(agent: &Agent, without: &BTreeSet<NodeName>) -> Port
     let eligible = agent
         .shared
         .update_elector(agent.ports.state.as_ref(), |record| {
-            hear_of(record, stored.unwrap_or_default());
+            note_reported_epoch(record, stored.unwrap_or_default());
             let absorbed = absorb(record, &electorate, &replies, without, stored.is_some());
             absorbed.map(|()| (record.eligible, record.may_have_voted > record.newest_epoch))
         })?;

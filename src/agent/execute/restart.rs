@@ -1,5 +1,6 @@
-//! Carries out voluntary disruptions: a restart or a defragmentation under the coordinator's grant, a move of the raft leader, and
-//! the removal of a member that was ordered out. Also writes settings that a running etcd does not have yet.
+//! Carries out voluntary disruptions: a restart or a defragmentation under the coordinator's grant, a move of the raft
+//! leader, and the removal of a member that was ordered out. Also writes settings that a running etcd does not have
+//! yet.
 
 use std::time::Duration;
 
@@ -139,11 +140,11 @@ fn granted(
     others: &[(NodeStatus, EtcdStatus)],
 ) -> PortResult<()> {
     let void = || stale(format_args!("the grant of {coordinator} is no longer valid"));
-    let (told, leads) = if *coordinator == agent.spec.node {
-        let told = agent
+    let (reported, leads) = if *coordinator == agent.spec.node {
+        let reported = agent
             .shared
             .with(|inner| inner.last.status.as_ref().and_then(|s| s.steering.grant.clone()));
-        (told, own.leader == Some(own.member_id))
+        (reported, own.leader == Some(own.member_id))
     } else {
         let (status, etcd) = others
             .iter()
@@ -152,7 +153,7 @@ fn granted(
         let leads = etcd.leader == Some(etcd.member_id) && own.leader == Some(etcd.member_id);
         (status.steering.grant.clone(), leads && etcd.term == grant.term)
     };
-    if (told.as_ref() == Some(grant) && leads && own.term == grant.term) || mutant!(RestartsTogether) {
+    if (reported.as_ref() == Some(grant) && leads && own.term == grant.term) || mutant!(RestartsTogether) {
         Ok(())
     } else {
         Err(void())

@@ -56,7 +56,7 @@ async fn followed(
         Err(error) => return failed(format!("it could not be asked: {error}")),
     };
     let clock = &agent.ports.clock;
-    let (mut silent, mut heard) = (0, clock.steady());
+    let (mut silent, mut answered_at) = (0, clock.steady());
     loop {
         if view.state != RequestState::Pending {
             return (view.state, view.message, view.changed);
@@ -71,8 +71,8 @@ async fn followed(
         match peers.request(to, view.id).await {
             Ok(new) => {
                 let now = clock.steady();
-                let silence = now.since(heard);
-                (silent, heard) = (0, now);
+                let silence = now.since(answered_at);
+                (silent, answered_at) = (0, now);
                 view = same(dated(new, silence), request).unwrap_or_else(|| RequestView {
                     state: RequestState::Failed,
                     message: "its agent was restarted meanwhile and has forgotten the request".to_owned(),
@@ -139,8 +139,8 @@ mod tests {
                 message: "n1 leads".to_owned(),
                 changed: true,
             };
-            let told = dated(view, Duration::from_secs(seconds));
-            assert_eq!((told.state, told.message.as_str()), (state, expected));
+            let result = dated(view, Duration::from_secs(seconds));
+            assert_eq!((result.state, result.message.as_str()), (state, expected));
         }
     }
 }

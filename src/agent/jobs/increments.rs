@@ -53,7 +53,7 @@ pub(crate) fn follow(agent: &Agent, id: &BackupId) {
                 gone
             });
         }
-        let told = |progress: Progress| {
+        let report = |progress: Progress| {
             let now = clock.now();
             if let Some(last) = progress.last {
                 worker.shared.copy_increments.notify_one();
@@ -74,8 +74,8 @@ pub(crate) fn follow(agent: &Agent, id: &BackupId) {
             };
             let news = worker.shared.with(|inner| {
                 inner.jobs.backups.covered = Some((progress.covered, now));
-                let told = inner.jobs.backups.chain.replace(chain);
-                told.is_none_or(|told| told.auth_changed != progress.auth_changed)
+                let before = inner.jobs.backups.chain.replace(chain);
+                before.is_none_or(|before| before.auth_changed != progress.auth_changed)
                     || progress.increments == worker.spec.backup.max_increments
             });
             if news {
@@ -83,7 +83,7 @@ pub(crate) fn follow(agent: &Agent, id: &BackupId) {
             }
             answer_flush(&worker, progress.covered);
         };
-        let ended = backup::follow(etcd, store.as_ref(), clock, &following, chain, newer, told).await;
+        let ended = backup::follow(etcd, store.as_ref(), clock, &following, chain, newer, report).await;
         worker.shared.with(|inner| {
             inner.jobs.backups.chain = None;
             inner.jobs.backups.flushing = false;

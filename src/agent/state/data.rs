@@ -132,8 +132,8 @@ impl LocalData {
         }
     }
 
-    /// Takes over what the disk says of keys of v2, or why that is not known, if the request asked for it. `unit` is the
-    /// state of `etcd.service` before the request.
+    /// Takes over what the disk says of keys of v2, or why that is not known, if the request asked for it. `unit` is
+    /// the state of `etcd.service` before the request.
     pub(crate) fn take_v2(
         &mut self,
         request: &DataRequest,
@@ -158,8 +158,8 @@ impl LocalData {
         self.keep_v2(unit, V2View { found, at });
     }
 
-    /// Takes over what the disk says of keys of v2, unless it was read again since. `unit` is the state of `etcd.service`
-    /// before it was read.
+    /// Takes over what the disk says of keys of v2, unless it was read again since. `unit` is the state of
+    /// `etcd.service` before it was read.
     pub(crate) fn keep_v2(&mut self, unit: &UnitState, view: V2View) {
         let process = (unit.main_pid, unit.ended_us);
         let newer = |(of, kept): &(Process, V2View)| *of == process && kept.at > view.at;

@@ -7,32 +7,9 @@ use super::*;
 use crate::backup::increments::increment::{Change, Entry, Lease};
 use crate::bolt::BoltError;
 use crate::bolt::compare::difference;
-use crate::bolt::page::{self, Item, Meta, head, meta_page};
+use crate::bolt::page::Item;
 use crate::bolt::read::{Bucket, Reader, bucket};
-use crate::bolt::write::{Writer, tree_of};
-
-const PAGE: u32 = 4096;
-
-/// An inline bucket with these elements, as bbolt stores small ones: laid out like a page without a number.
-fn inline(name: &str, items: &[(&[u8], &[u8])]) -> Item {
-    let mut value = vec![0; 16];
-    value.extend_from_slice(&head(0, page::LEAF, items.len(), 0).unwrap());
-    let mut bodies = Vec::new();
-    for (n, (key, body)) in items.iter().enumerate() {
-        let offset = (items.len() - n) * page::ELEMENT + bodies.len();
-        for word in [0, offset, key.len(), body.len()] {
-            value.extend_from_slice(&u32::try_from(word).unwrap().to_le_bytes());
-        }
-        bodies.extend_from_slice(key);
-        bodies.extend_from_slice(body);
-    }
-    value.extend_from_slice(&bodies);
-    Item {
-        flags: page::IS_BUCKET,
-        key: name.as_bytes().to_vec(),
-        value,
-    }
-}
+use crate::bolt::testing::{database, inline};
 
 /// The database of a new etcd: small inline buckets, no keys.
 fn empty(compacted: Option<u64>) -> File {
@@ -79,21 +56,7 @@ fn change(size: usize) -> Change {
 /// A database with these small buckets.
 fn with_buckets(buckets: Vec<Item>) -> File {
     let file = tempfile::tempfile().unwrap();
-    file.set_len(2 * u64::from(PAGE)).unwrap();
-    let mut writer = Writer::new(&file, PAGE, 2);
-    let root = tree_of(&mut writer, buckets).unwrap();
-    let meta = Meta {
-        version: crate::bolt::meta::VERSION,
-        page_size: PAGE,
-        root,
-        sequence: 0,
-        high: writer.high,
-        txid: 7,
-    };
-    for id in [0, 1] {
-        file.write_all_at(&meta_page(meta, id).unwrap(), id * u64::from(PAGE))
-            .unwrap();
-    }
+    database(&file, |_| buckets);
     file
 }
 

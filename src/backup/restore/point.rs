@@ -221,8 +221,8 @@ async fn until_time(
             break;
         };
         let increment = read(store, layout, &full.id, false, *range).await?;
-        let heard = increment.entries.iter().rfind(|entry| entry.at_ms <= time.0);
-        match heard {
+        let last_received = increment.entries.iter().rfind(|entry| entry.at_ms <= time.0);
+        match last_received {
             Some(entry) => {
                 until = until.max(Revision(entry.revision));
                 low = middle + 1;

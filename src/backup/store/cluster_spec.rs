@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_two_who_write_at_once_one_is_told() {
+    async fn concurrent_writers_lose_no_write() {
         for round in 0..30 {
             let dir = tempfile::tempdir().unwrap();
             let store = store(dir.path());

@@ -129,14 +129,14 @@ fn verify_meta() -> VerifyMeta {
 }
 
 #[tokio::test]
-async fn what_came_of_it_is_beside_the_backup_and_nothing_is_left_here() {
+async fn the_result_is_next_to_the_backup_and_nothing_is_left_here() {
     let (dir, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let store = store(dir.path());
     take_full(&etcd(snapshot(100)), &store, &meta(AT), |_| {})
         .await
         .unwrap();
-    let beside = dir.path().join("prod").join(ID).join("verify.json");
-    let read = || Verification::parse(&id(ID), &std::fs::read(&beside).unwrap()).unwrap();
+    let result = dir.path().join("prod").join(ID).join("verify.json");
+    let read = || Verification::parse(&id(ID), &std::fs::read(&result).unwrap()).unwrap();
 
     let live = etcd(snapshot(1));
     let seen = work.path().join(format!("{ID}.db"));

@@ -225,7 +225,7 @@ async fn a_watch_goes_on_while_the_agent_is_away() {
 }
 
 #[tokio::test]
-async fn a_watch_ends_when_it_is_told_to_or_nobody_reads() {
+async fn a_watch_ends_on_request_or_when_nobody_reads() {
     let (_root, client) = serve(Router::new().route("/v1/status", get(|| async { Json(status()) })));
     let watch = Watch {
         every: Duration::from_hours(1),

@@ -135,7 +135,7 @@ type Row<'a> = (
 );
 
 #[test]
-fn f02_what_is_told_is_confirmed_or_denied_only_by_a_majority() {
+fn f02_a_report_is_confirmed_or_denied_only_by_a_majority() {
     let (one, two, forged) = (genesis_of(1, "a"), genesis_of(2, "b"), genesis_of(2, "f"));
     let knows = |genesis: &Genesis| report(Some(genesis), &[], true);
     let took = |genesis: &Genesis| report(Some(&one), &[genesis], true);

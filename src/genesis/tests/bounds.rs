@@ -29,8 +29,8 @@ fn f02_an_elector_takes_no_epoch_beyond_bounds_and_no_malformed_genesis() {
     };
     on_learn(&mut world.electors[0], &first).unwrap();
     let before = world.electors[0].clone();
-    for told in [named(1002), named(u64::MAX), broken.clone()] {
-        let learned = on_learn(&mut world.electors[0], &told);
+    for reported in [named(1002), named(u64::MAX), broken.clone()] {
+        let learned = on_learn(&mut world.electors[0], &reported);
         assert!(matches!(learned, Err(NotLearned::Invalid { .. })), "{learned:?}");
         assert_eq!(world.electors[0], before);
     }

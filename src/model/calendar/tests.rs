@@ -9,7 +9,7 @@ fn next(calendar: &str, after: &str) -> Option<UnixMs> {
     calendar.parse::<Calendar>().unwrap().next_after(ms(after))
 }
 
-// tests/store/tests/stores/calendar.rs compares the calendar with systemd itself.
+// tests/store/tests/servers/calendar.rs compares the calendar with systemd itself.
 #[test]
 fn the_next_time() {
     let sunday = "2026-03-01T04:05:06Z";

@@ -158,7 +158,7 @@ fn a_member_with_the_former_version_keeps_it_while_it_is_down() {
     assert_eq!(assigned(&obs), Assigned::Version(version("3.6.16")));
 }
 
-/// The agent was reinstalled and has heard nothing of the selected version.
+/// The agent was reinstalled and does not know the selected version.
 #[test]
 fn a_member_that_is_taken_up_again_keeps_the_version_that_runs() {
     let table = [

@@ -220,7 +220,7 @@ fn rule_4_no_restart_is_granted_that_would_take_the_binary() {
 }
 
 #[test]
-fn nobody_is_told_to_stop_an_etcd_whose_binary_could_not_start_again() {
+fn nobody_may_stop_an_etcd_whose_binary_could_not_start_again() {
     for me in 0..3 {
         for node in 0..3 {
             let mut obs = healthy(me);

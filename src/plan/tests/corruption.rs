@@ -107,11 +107,11 @@ fn a_member_that_differs_is_rebuilt_only_where_the_configuration_says_so() {
         matches!(decided.action, Some(Action::RemoveMember { id: removed, why: Removal::Corrupt, .. }) if removed == id),
         "{decided:?}"
     );
-    let mut told = healthy(0);
-    told.spec.repair.corrupt = true;
-    told.me.steering.hash_check = Some(check(&told, told.now, &[]));
-    peer(&mut told, 1).steering.hash_check = Some(check(&told, told.now, &[2]));
-    assert_eq!(action(&told), None, "another node's word is not enough");
+    let mut reported = healthy(0);
+    reported.spec.repair.corrupt = true;
+    reported.me.steering.hash_check = Some(check(&reported, reported.now, &[]));
+    peer(&mut reported, 1).steering.hash_check = Some(check(&reported, reported.now, &[2]));
+    assert_eq!(action(&reported), None, "another node's word is not enough");
     take_down(peer(&mut obs, 1), ActiveState::Failed);
     assert_ne!(
         action(&obs),

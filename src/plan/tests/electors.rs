@@ -16,17 +16,17 @@ fn store(genesis: Option<Genesis>) -> Fact<StoreView> {
 fn lost_site(me: usize) -> Observation {
     let mut obs = fresh(me, 3, 3);
     obs.spec.store_shared = true;
-    let mut told = genesis(&obs.spec, 3, 1, Origin::Empty);
-    for incarnation in told.electorate.values_mut() {
+    let mut reported = genesis(&obs.spec, 3, 1, Origin::Empty);
+    for incarnation in reported.electorate.values_mut() {
         *incarnation = Incarnation::new("f".repeat(32)).unwrap();
     }
-    obs.store = store(Some(told.clone()));
+    obs.store = store(Some(reported.clone()));
     obs.elector.enquired.clear();
     obs.newest_epoch = Epoch(1);
     let learn = |status: &mut NodeStatus| {
         status.eligible = false;
         status.newest_epoch = Epoch(1);
-        status.genesis = Some(told.clone());
+        status.genesis = Some(reported.clone());
     };
     learn(&mut obs.me);
     for i in (0..3).filter(|i| *i != me) {
@@ -235,21 +235,21 @@ fn c14_an_order_that_lacks_votes_says_whose_and_what_helps() {
 /// vote.
 fn other_names(former: &[&str]) -> Observation {
     let mut obs = lost_site(0);
-    let mut told = obs.me.genesis.clone().unwrap();
+    let mut reported = obs.me.genesis.clone().unwrap();
     let fresh = Incarnation::new("f".repeat(32)).unwrap();
     let former = former.iter().map(|name| NodeName::new(*name).unwrap());
-    told.electorate = former.map(|name| (name, fresh.clone())).collect();
+    reported.electorate = former.map(|name| (name, fresh.clone())).collect();
     let url = |name: &NodeName| vec![format!("http://{name}:2380")];
-    told.members = told
+    reported.members = reported
         .electorate
         .keys()
         .map(|name| (name.clone(), url(name)))
         .collect();
-    told.cluster_id = cluster_id_of(&told.members, &told.token);
-    obs.store = store(Some(told.clone()));
+    reported.cluster_id = cluster_id_of(&reported.members, &reported.token);
+    obs.store = store(Some(reported.clone()));
     let learn = |status: &mut NodeStatus| {
         status.eligible = true;
-        status.genesis = Some(told.clone());
+        status.genesis = Some(reported.clone());
     };
     learn(&mut obs.me);
     for i in 1..3 {

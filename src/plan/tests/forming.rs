@@ -89,7 +89,7 @@ fn rule_8_a_new_memory_with_a_silent_elector_decides_nothing() {
 #[test]
 fn s03_the_operators_word_at_one_node_counts_at_the_others() {
     type Change = fn(&mut Observation);
-    let told = || {
+    let vouched = || {
         let mut obs = fresh(1, 3, 3);
         obs.elector.eligible = false;
         obs.elector.enquired = BTreeSet::from([name(0)]);
@@ -100,7 +100,7 @@ fn s03_the_operators_word_at_one_node_counts_at_the_others() {
     let enquires = Action::Enquire {
         without: BTreeSet::from([name(2)]),
     };
-    assert_eq!(decide(&told()).action, Some(enquires));
+    assert_eq!(decide(&vouched()).action, Some(enquires));
 
     let table: [(&str, Change); 3] = [
         ("of a node that answers here", |obs| {
@@ -115,7 +115,7 @@ fn s03_the_operators_word_at_one_node_counts_at_the_others() {
         }),
     ];
     for (what, change) in table {
-        let mut obs = told();
+        let mut obs = vouched();
         change(&mut obs);
         let word = |action: &Action| matches!(action, Action::Enquire { without } if !without.is_empty());
         assert!(!decide(&obs).action.as_ref().is_some_and(word), "{what}");
@@ -123,7 +123,7 @@ fn s03_the_operators_word_at_one_node_counts_at_the_others() {
 }
 
 #[test]
-fn s50_no_empty_cluster_beside_data_that_another_still_holds() {
+fn s50_no_empty_cluster_despite_data_that_another_still_holds() {
     let mut obs = fresh(0, 3, 3);
     peer(&mut obs, 2).data = Fact::Known(DataState::Present {
         cluster_id: ClusterId(1),
@@ -194,7 +194,7 @@ fn a_store_that_ignores_conditions_is_named() {
 }
 
 #[test]
-fn s39_no_empty_cluster_beside_a_store_that_another_has_written_to() {
+fn s39_no_empty_cluster_with_a_store_that_another_has_written_to() {
     let holding = |trace: &str| {
         let mut obs = fresh(0, 3, 3);
         obs.spec.store_shared = true;
@@ -213,9 +213,12 @@ fn s39_no_empty_cluster_beside_a_store_that_another_has_written_to() {
             let mut obs = holding(trace);
             obs.spec.store_shared = shared;
             assert_eq!(action(&obs), None, "{trace}");
-            let told = decide(&obs).reasons;
-            let held = told.iter().find(|reason| reason.code == "store-without-epoch");
-            assert!(held.is_some_and(|reason| reason.text.contains(trace)), "{told:?}");
+            let reasons = decide(&obs).reasons;
+            let held = reasons.iter().find(|reason| reason.code == "store-without-epoch");
+            assert!(
+                held.is_some_and(|reason| reason.text.contains(trace)),
+                "{reasons:?}"
+            );
         }
     }
     // A person who wants an empty cluster anyway orders `--empty`, and a restore is carried out.
@@ -274,7 +277,7 @@ fn a_running_cluster_of_one_is_taken_over_and_a_larger_one_is_not() {
 /// Five nodes, and the wait for missing electors is over: an empty cluster is formed only if all nodes that
 /// answer are known to have no data.
 #[test]
-fn t01_no_empty_cluster_is_formed_beside_data_or_what_nobody_has_looked_at() {
+fn t01_no_empty_cluster_is_formed_despite_data_or_what_nobody_has_looked_at() {
     let present = || {
         Fact::Known(DataState::Present {
             cluster_id: ClusterId(0xf0),

@@ -168,13 +168,13 @@ fn rule_4_a_stop_of_an_etcd_that_could_not_start_again_is_not_granted() {
     peer(&mut obs, 1).tls_trouble = Some("[etcd.peer_tls]: the key is not there".to_owned());
     let decision = plan(&obs, &settled());
     assert_eq!(granted(&decision), None);
-    let told = decision
+    let waits = decision
         .reasons
         .iter()
         .find(|reason| reason.code == ReasonCode::RestartWaits)
         .unwrap();
     assert_eq!(
-        told.text,
+        waits.text,
         "etcd on n2 is being stopped, which is not granted: it might not start again: [etcd.peer_tls]: the key is not there"
     );
     // It goes down soon, whatever is granted: nothing else that can wait is disturbed.
@@ -214,7 +214,7 @@ fn rule_4_stops_by_others_are_granted_one_at_a_time_and_the_leader_moves_first()
     assert_eq!(granted(&second), Some(&name(2)));
     obs.peers.insert(name(2), whole.peers[&name(2)].clone());
     let early = plan(&obs, &second.memory);
-    assert_eq!(early.action, None, "they have not heard of the pause yet");
+    assert_eq!(early.action, None, "they do not know of the pause yet");
     let orders = obs.me.steering.directives.clone();
     for i in [1, 2] {
         peer(&mut obs, i).steering.directives = orders.clone();

@@ -170,8 +170,8 @@ fn c03_the_origin_is_needed_until_all_founders_have_started_or_are_gone() {
             "only a peer's list says so",
             |o| {
                 list(o).members[2].client_urls = vec!["https://n3:2379".into()];
-                let told = o.me.members.clone();
-                peer(o, 1).members = told;
+                let members = o.me.members.clone();
+                peer(o, 1).members = members;
                 o.me.members = Fact::Unreachable("x".into());
             },
             false,

@@ -128,7 +128,7 @@ fn a_node_with_data_of_a_replaced_epoch_may_join() {
 }
 
 #[test]
-fn c11_a_damaged_member_is_replaced_only_beside_a_quorum() {
+fn c11_a_damaged_member_is_replaced_only_with_a_quorum() {
     let damaged = || {
         Fact::Known(DataState::Unusable {
             why: "etcd ends with \"walpb: crc mismatch\"".into(),

@@ -6,13 +6,13 @@ use crate::plan::{known_orders, objection, ordered_out};
 /// A healthy cluster in which n3 alone reports these orders of operators.
 fn orders(change: impl FnOnce(&mut Directives)) -> Observation {
     let mut obs = healthy(0);
-    let mut told = Directives {
+    let mut reported = Directives {
         version: 1,
         by: Some(name(2)),
         ..Directives::default()
     };
-    change(&mut told);
-    peer(&mut obs, 2).steering.directives = told;
+    change(&mut reported);
+    peer(&mut obs, 2).steering.directives = reported;
     obs
 }
 
@@ -42,8 +42,8 @@ fn f02_one_peers_orders_lock_nobody_out_and_take_no_majority_out() {
     }
     // Two peers with the same register confirm it: this node was cut off for long.
     let mut obs = orders(|d| d.version = 5000);
-    let told = peer(&mut obs, 2).steering.directives.clone();
-    peer(&mut obs, 1).steering.directives = told;
+    let reported = peer(&mut obs, 2).steering.directives.clone();
+    peer(&mut obs, 1).steering.directives = reported;
     assert_eq!(action(&obs), Some("take-directives"));
     // A node that was ordered out gives no orders any more.
     let mut obs = orders(|d| (d.version, d.paused) = (9, None));
@@ -57,8 +57,8 @@ fn f02_one_peers_orders_lock_nobody_out_and_take_no_majority_out() {
 #[test]
 fn an_order_is_added_to_the_newest_orders_that_are_known() {
     let obs = orders(|d| d.size = Some(5));
-    let told = obs.peers[&name(2)].known().unwrap().steering.directives.clone();
-    assert_eq!(known_orders(&obs), told);
+    let reported = obs.peers[&name(2)].known().unwrap().steering.directives.clone();
+    assert_eq!(known_orders(&obs), reported);
     let obs = orders(|d| d.out = [name(0), name(1)].into());
     assert_eq!(known_orders(&obs), Directives::default(), "it is not believed");
 }
@@ -110,7 +110,7 @@ fn a_node_that_was_ordered_out_takes_no_order() {
 /// take that order over.
 #[test]
 fn a_node_that_a_majority_has_ordered_out_follows_their_orders() {
-    let told = Directives::default()
+    let reported = Directives::default()
         .after(&DirectiveChange::Remove { node: name(0) }, &name(1), UnixMs(1))
         .unwrap();
     let mine = Directives {
@@ -121,7 +121,7 @@ fn a_node_that_a_majority_has_ordered_out_follows_their_orders() {
     };
     let other = Directives {
         version: 2,
-        ..told.clone()
+        ..reported.clone()
     };
     // n1 was ordered out at n1, too, and n1's register is the newer one.
     let here_too = Directives {
@@ -132,39 +132,39 @@ fn a_node_that_a_majority_has_ordered_out_follows_their_orders() {
         (
             "all others",
             &mine,
-            [told.clone(), told.clone()],
+            [reported.clone(), reported.clone()],
             Some("take-directives"),
         ),
         (
             "all others, and this one",
             &here_too,
-            [told.clone(), told.clone()],
+            [reported.clone(), reported.clone()],
             Some("take-directives"),
         ),
         (
             "one of them lies, or does not know yet",
             &mine,
-            [told.clone(), other],
+            [reported.clone(), other],
             None,
         ),
         (
             "a peer has received the order",
             &mine,
-            [told.clone(), mine.clone()],
+            [reported.clone(), mine.clone()],
             None,
         ),
         (
             "all have the same",
-            &told,
-            [told.clone(), told.clone()],
+            &reported,
+            [reported.clone(), reported.clone()],
             Some("move-leader"),
         ),
     ];
     for (what, mine, tells, expected) in rows {
         let mut obs = healthy(0);
         obs.me.steering.directives = mine.clone();
-        for (i, told) in tells.into_iter().enumerate() {
-            peer(&mut obs, i + 1).steering.directives = told;
+        for (i, reported) in tells.into_iter().enumerate() {
+            peer(&mut obs, i + 1).steering.directives = reported;
         }
         assert_eq!(action(&obs), expected, "{what}");
     }

@@ -163,8 +163,8 @@ proptest! {
         obs.gate.cleared = gate.then_some(Generation(2));
         steer(&mut obs, me, wants, asks, grant);
 
-        let told = obs.store.known().and_then(|s| s.genesis.as_ref()).map(|g| g.epoch).unwrap_or_default();
-        let newest = obs.peers.values().filter_map(Fact::known).map(|s| s.newest_epoch).max().unwrap_or_default().max(obs.newest_epoch).max(told);
+        let of_store = obs.store.known().and_then(|s| s.genesis.as_ref()).map(|g| g.epoch).unwrap_or_default();
+        let newest = obs.peers.values().filter_map(Fact::known).map(|s| s.newest_epoch).max().unwrap_or_default().max(obs.newest_epoch).max(of_store);
         let known = || obs.peers.values().filter_map(Fact::known).chain([&obs.me]);
         let reachable = known().count();
         let serving = || known().filter(|s| s.etcd.known().is_some()).count();

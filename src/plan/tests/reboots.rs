@@ -118,9 +118,9 @@ fn rule_4_the_lock_is_not_granted_to_a_node_whose_etcd_could_not_start_again() {
     let decision = plan(&obs, &settled());
     assert_eq!(granted(&decision), None);
     let waits = |reason: &&Reason| reason.code == ReasonCode::RebootLockWaits;
-    let told = decision.reasons.iter().find(waits).unwrap();
+    let reason = decision.reasons.iter().find(waits).unwrap();
     assert_eq!(
-        told.text,
+        reason.text,
         format!("n2 asks for the reboot lock, and etcd there might not start again: {NO_KEY}")
     );
     peer(&mut obs, 2).steering.wants_reboot_lock = true;
@@ -136,7 +136,7 @@ fn rule_4_the_lock_is_not_granted_to_a_node_whose_etcd_could_not_start_again() {
 
 #[test]
 fn a_node_whose_etcd_could_not_start_again_takes_no_lock() {
-    let told = |obs: &Observation| {
+    let shown = |obs: &Observation| {
         let reasons = decide(obs).reasons;
         let mut waits = reasons
             .into_iter()
@@ -147,7 +147,7 @@ fn a_node_whose_etcd_could_not_start_again_takes_no_lock() {
     obs.me.tls_trouble = Some(NO_KEY.into());
     assert_eq!(action(&obs), None, "although it is granted");
     assert_eq!(
-        told(&obs),
+        shown(&obs),
         Some(format!(
             "waits for the reboot lock: etcd here might not start again: {NO_KEY}"
         ))
@@ -161,7 +161,7 @@ fn a_node_whose_etcd_could_not_start_again_takes_no_lock() {
     let mut obs = taken(lock(1, 3, false));
     obs.me.tls_trouble = Some(NO_KEY.into());
     assert_eq!(action(&obs), None, "the host does not reboot");
-    assert!(told(&obs).unwrap().contains(NO_KEY));
+    assert!(shown(&obs).unwrap().contains(NO_KEY));
     obs.steady = SteadyMs(obs.steady.0 + 40_000);
     assert_eq!(action(&obs), Some("set-reboot-lock"), "it is released in the end");
 
@@ -169,7 +169,7 @@ fn a_node_whose_etcd_could_not_start_again_takes_no_lock() {
     let mut down = taking();
     take_down(&mut down.me, ActiveState::Failed);
     down.me.tls_trouble = Some(NO_KEY.into());
-    assert!(!told(&down).unwrap_or_default().contains(NO_KEY));
+    assert!(!shown(&down).unwrap_or_default().contains(NO_KEY));
 }
 
 /// A cluster of three with a spare that holds the lock and is silent.
@@ -423,7 +423,7 @@ fn a_grant_of_the_lock_ends_when_it_is_held_or_given_up_or_not_used() {
 }
 
 #[test]
-fn the_lock_of_a_released_node_ends_when_it_hears_of_it() {
+fn the_lock_of_a_released_node_ends_when_the_node_learns_of_it() {
     let mut obs = healthy(1);
     obs.me.steering.reboot_locks.own = lock(1, 3, true);
     assert_eq!(action(&obs), None, "it stays held without a request");

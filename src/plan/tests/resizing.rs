@@ -45,8 +45,8 @@ fn s07_one_backup_before_each_change_of_the_size() {
         peer(&mut obs, 1).last_backup = Some(backup(NEW));
         assert_eq!(action(&obs), Some(first));
         // A backup dated by a clock that is ahead does not count. Otherwise no later backup could be newer.
-        let told = peer(&mut obs, 1).last_backup.as_mut();
-        told.unwrap().at = UnixMs(u64::MAX);
+        let reported = peer(&mut obs, 1).last_backup.as_mut();
+        reported.unwrap().at = UnixMs(u64::MAX);
         assert_eq!(action(&obs), Some("backup"));
         obs.spec_record.change = None;
         let Some(Action::RememberSpec { record }) = decide(&obs).action else {

@@ -464,12 +464,12 @@ proptest! {
     ) {
         let mut obs = healthy(me);
         obs.seed = seed;
-        for (i, (wants, up, ordered, term, heard)) in seats.iter().enumerate() {
+        for (i, (wants, up, ordered, term, reached)) in seats.iter().enumerate() {
             let status = if i == me { &mut obs.me } else { peer(&mut obs, i) };
             if *wants { wish(status, ordered.then_some(3)); }
             if !up { lose_data(status); }
             if let Fact::Known(etcd) = &mut status.etcd { etcd.term = RaftTerm(*term); }
-            if !heard && i != me { obs.peers.insert(name(i), Fact::Unreachable("x".into())); }
+            if !reached && i != me { obs.peers.insert(name(i), Fact::Unreachable("x".into())); }
         }
         if paused { pause(&mut obs); }
         let mut memory = settled();

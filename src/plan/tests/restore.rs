@@ -19,8 +19,8 @@ fn rule_6_a_restore_begins_with_fetching_and_proposes_only_what_is_fetched() {
     assert_eq!(genesis.epoch, Epoch(2));
 }
 
-/// The nodes and the records of epochs are lost, and the backups are in another store: `latest` means the highest epoch,
-/// so the next backups must not rank below these.
+/// The nodes and the records of epochs are lost, and the backups are in another store: `latest` means the highest
+/// epoch, so the next backups must not rank below these.
 #[test]
 fn a_restore_without_any_record_opens_an_epoch_above_those_of_the_backups() {
     let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();

@@ -135,12 +135,12 @@ fn no_restart_is_granted_or_carried_out_with_files_that_etcd_cannot_work_with() 
     held.held = Some("[etcd.peer_tls]: the key is not there".to_owned());
     assert_eq!(plan(&obs, &settled()).memory.grant, None);
     let reasons = plan(&obs, &settled()).reasons;
-    let told = reasons
+    let reason = reasons
         .iter()
         .find(|reason| reason.code == ReasonCode::RestartWaits)
         .unwrap();
     assert_eq!(
-        told.text,
+        reason.text,
         "etcd on n2 is to be restarted, and keeps running: [etcd.peer_tls]: the key is not there"
     );
     wish(peer(&mut obs, 2), None);

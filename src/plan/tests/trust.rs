@@ -173,7 +173,7 @@ fn f02_a_bare_epoch_of_one_peer_stops_no_etcd() {
 /// This node cannot record that epoch 2 was reported, and has read the store before epoch 2 was recorded
 /// there.
 #[test]
-fn rule_1_a_store_confirms_no_epoch_beside_a_peer_that_tells_of_a_newer_one() {
+fn rule_1_a_store_confirms_no_epoch_while_a_peer_reports_a_newer_one() {
     let mut obs = healthy(0);
     take_down(&mut obs.me, ActiveState::Inactive);
     obs.gate.cleared = None;
@@ -328,7 +328,7 @@ fn f02_one_peer_with_another_genesis_halts_nothing() {
 }
 
 #[test]
-fn f02_a_new_memory_that_a_liar_told_of_another_genesis_asks_the_electors() {
+fn f02_a_new_memory_with_another_genesis_from_a_liar_asks_the_electors() {
     let mut obs = healthy(0);
     let mut forged = genesis(&obs.spec, 3, 1, Origin::Empty);
     forged.token = "prod-1-forged".into();

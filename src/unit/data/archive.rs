@@ -42,8 +42,8 @@ pub(super) struct Archives {
 impl Archives {
     pub(super) fn of(dirs: &DataDirs) -> Result<Self, String> {
         Ok(Self {
-            data: beside(dirs.data())?,
-            log: beside(dirs.wal().unwrap_or(dirs.data()))?,
+            data: archive_next_to(dirs.data())?,
+            log: archive_next_to(dirs.wal().unwrap_or(dirs.data()))?,
         })
     }
 
@@ -117,11 +117,11 @@ impl Archives {
 /// `<parent of the data directory>/etcd-agent-archive`
 #[cfg(test)]
 pub(super) fn dir(owner: &Owner) -> Result<PathBuf, String> {
-    beside(owner.dirs.data())
+    archive_next_to(owner.dirs.data())
 }
 
 /// The archive of what is replaced at this place.
-pub(super) fn beside(dir: &Path) -> Result<PathBuf, String> {
+pub(super) fn archive_next_to(dir: &Path) -> Result<PathBuf, String> {
     Ok(parent(dir)?.join("etcd-agent-archive"))
 }
 

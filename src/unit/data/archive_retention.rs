@@ -94,8 +94,8 @@ pub(super) struct Judged {
     pub(super) entry: Entry,
     /// Why it stays; empty if the next pruning removes it.
     pub(super) keep: Vec<ArchiveKeep>,
-    /// How long it stays at least if nothing else is archived and the disk is not nearly full; `None` if it goes now, or
-    /// if it stays as long as it is the newest.
+    /// How long it stays at least if nothing else is archived and the disk is not nearly full; `None` if it goes now,
+    /// or if it stays as long as it is the newest.
     pub(super) stays_for: Option<Duration>,
     /// It is beyond the count, and may go when space is short.
     goes_for_space: bool,

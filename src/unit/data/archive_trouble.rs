@@ -11,7 +11,7 @@ use std::path::Path;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
-use super::archive::beside;
+use super::archive::archive_next_to;
 use super::inspect;
 use super::owner::parent;
 use crate::model::Spec;
@@ -60,7 +60,7 @@ fn of_one(setting: &str, dir: &Path, mountinfo: &str, may_write: MayWrite<'_>) -
             above.display()
         ));
     }
-    let archive = beside(dir).ok()?;
+    let archive = archive_next_to(dir).ok()?;
     let shown = archive.display();
     let meta = fs::metadata(&archive).ok()?;
     if !meta.is_dir() {

@@ -45,8 +45,8 @@ pub struct Archived {
     pub size_bytes: Option<u64>,
     /// Why retention keeps it; empty if the next pruning removes it.
     pub keep: Vec<ArchiveKeep>,
-    /// Until when at least, if nothing else is archived and the disk is not nearly full. `None` if it goes now, or if it
-    /// stays as long as it is the newest.
+    /// Until when at least, if nothing else is archived and the disk is not nearly full. `None` if it goes now, or if
+    /// it stays as long as it is the newest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_until: Option<UnixMs>,
 }

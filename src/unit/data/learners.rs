@@ -72,14 +72,9 @@ fn read(file: &File) -> Bolt<Option<BTreeSet<MemberId>>> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::FileExt;
 
     use super::*;
-    use crate::bolt::meta::{Meta, VERSION};
-    use crate::bolt::page::{Item, meta_page};
-    use crate::bolt::write::{Writer, tree_item, tree_of};
-
-    const PAGE: u32 = 4096;
+    use crate::bolt::testing::{self, tree};
 
     /// The elements of the bucket, and the learners that are found.
     type Row = (
@@ -90,33 +85,11 @@ mod tests {
     /// A database whose bucket `members` has these elements; none if there is no such bucket.
     fn database(path: &Path, members: Option<&[(&str, &str)]>) {
         let file = File::create_new(path).unwrap();
-        file.set_len(2 * u64::from(PAGE)).unwrap();
-        let file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
-        let mut writer = Writer::new(&file, PAGE, 2);
-        let item = |(key, value): &(&str, &str)| Item {
-            flags: 0,
-            key: key.as_bytes().to_vec(),
-            value: value.as_bytes().to_vec(),
-        };
-        let empty = tree_of(&mut writer, [item(&("0", ""))]).unwrap();
-        let mut buckets = vec![tree_item(b"key", empty, 0)];
-        if let Some(members) = members {
-            let root = tree_of(&mut writer, members.iter().map(item)).unwrap();
-            buckets.push(tree_item(BUCKET, root, 0));
-        }
-        let root = tree_of(&mut writer, buckets).unwrap();
-        let meta = Meta {
-            version: VERSION,
-            page_size: PAGE,
-            root,
-            sequence: 0,
-            high: writer.high,
-            txid: 7,
-        };
-        for id in [0, 1] {
-            file.write_all_at(&meta_page(meta, id).unwrap(), id * u64::from(PAGE))
-                .unwrap();
-        }
+        testing::database(&file, |writer| {
+            let mut buckets = vec![tree(writer, "key", &[("0", "")])];
+            buckets.extend(members.map(|members| tree(writer, "members", members)));
+            buckets
+        });
     }
 
     #[test]

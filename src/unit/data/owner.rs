@@ -106,7 +106,8 @@ impl Owner {
     }
 
     /// The etcd that `etcd.service` starts while no version is selected, if asked for, and the version of the installed
-    /// etcd, if it is too old. The two are usually one file, which is then started once; else both are at the same time.
+    /// etcd, if it is too old. The two are usually one file, which is then started once; else both are at the same
+    /// time.
     pub(super) fn installed(&self, asks_base: bool) -> (Option<BaseEtcd>, Option<String>) {
         let base = if asks_base {
             base_etcd(self.binary.as_deref())

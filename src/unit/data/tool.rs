@@ -30,9 +30,9 @@ impl Programs {
 
     /// The same, with any owner: an operator runs them with the operator's own rights.
     pub(in crate::unit) fn of_anybody(etcd: Option<&Path>) -> Self {
-        let beside = etcd.and_then(Path::parent).map(Path::to_owned);
+        let etcd_dir = etcd.and_then(Path::parent).map(Path::to_owned);
         let packaged = PROGRAM_DIRS.map(PathBuf::from);
-        Self::anywhere(beside.into_iter().chain(packaged).collect())
+        Self::anywhere(etcd_dir.into_iter().chain(packaged).collect())
     }
 
     /// In these directories, with any owner.

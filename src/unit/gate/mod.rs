@@ -44,10 +44,10 @@ const STORED_WITHIN: Duration = Duration::from_secs(5);
 /// Waits until etcd may start. Always succeeds.
 pub fn run(paths: &Paths) -> ExitCode {
     crate::telemetry::init();
-    let mut heard = Instant::now();
+    let mut last_answer = Instant::now();
     let mut said: Option<Instant> = None;
     loop {
-        match look(paths, &mut heard) {
+        match look(paths, &mut last_answer) {
             Step::Pass(why) => {
                 if said.is_some() {
                     say(&format!("etcd may start: {why}"));
@@ -124,7 +124,7 @@ pub fn override_for_this_boot(paths: &Paths) -> Result<(), String> {
     files::write_atomic(&path, b"", 0o644).map_err(failed)
 }
 
-fn look(paths: &Paths, heard: &mut Instant) -> Step {
+fn look(paths: &Paths, last_answer: &mut Instant) -> Step {
     let mut known = Known {
         gate: read_gate(&paths.gate()),
         // Any error other than "not found" counts as present.
@@ -144,14 +144,14 @@ fn look(paths: &Paths, heard: &mut Instant) -> Step {
     }
     known.agent = match ask::may_start(&paths.gate_socket(), ANSWER_WITHIN) {
         Ok(answer) => {
-            *heard = Instant::now();
+            *last_answer = Instant::now();
             if answer.clear {
                 Answer::Clear
             } else {
                 Answer::NotYet(answer.text)
             }
         }
-        Err(_) => Answer::Silent(heard.elapsed()),
+        Err(_) => Answer::Silent(last_answer.elapsed()),
     };
     decide(&known, log)
 }

@@ -141,7 +141,7 @@ fn is_etcds_own(request: &Request) -> bool {
     request.method == "PUT" && (request.path.starts_with("/0/members/") || request.path == "/0/version")
 }
 
-/// Applies a request as far as it can be told from the log alone. In doubt a key stays.
+/// Applies a request as far as the log alone shows it. In doubt a key stays.
 fn apply(keys: &mut BTreeSet<String>, request: &Request) {
     let Some(name) = name_of(&request.path) else {
         return;

@@ -16,14 +16,14 @@ async fn what_is_stored_is_what_etcdctl_would_have_saved() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
     let bytes = snapshot(50_000);
-    let heard = AtomicU64::new(0);
+    let reported = AtomicU64::new(0);
     let backup = take_full(&etcd(bytes.clone()), &store, &meta(AT), |n| {
-        heard.store(n, Ordering::Relaxed);
+        reported.store(n, Ordering::Relaxed);
     })
     .await
     .unwrap();
     assert_eq!(backup.revision, Revision(77));
-    assert_eq!(heard.into_inner(), bytes.len() as u64);
+    assert_eq!(reported.into_inner(), bytes.len() as u64);
     let stored = std::fs::read(dir.path().join(NAME).join("etcd.backup.zst")).unwrap();
     assert_eq!(backup.size_bytes, stored.len() as u64);
     assert!(stored.len() < bytes.len());

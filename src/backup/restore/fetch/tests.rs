@@ -269,10 +269,10 @@ fn a_backup_of_unknown_size_that_does_not_fit_is_not_called_damaged() {
         let error = io::Error::new(io::ErrorKind::FileTooLarge, "more than 7 bytes come out of it");
         unpack_failed(&store, "prod/x/etcd.backup.gz", marker, dir.path(), &error)
     };
-    let told = failed(&Marker::Foreign(meta));
+    let damage = failed(&Marker::Foreign(meta));
     assert!(
-        matches!(&told, FetchError::Port(PortError::Permanent(why)) if why.contains("make room")),
-        "{told:?}"
+        matches!(&damage, FetchError::Port(PortError::Permanent(why)) if why.contains("make room")),
+        "{damage:?}"
     );
     assert!(matches!(failed(&native), FetchError::Damaged(_)));
 }

@@ -173,7 +173,7 @@ async fn b16_one_backup_that_cannot_be_read_does_not_keep_the_others_back() {
 
 /// The reported revision is what the second store can restore, encrypted or not.
 #[tokio::test]
-async fn b09_how_far_the_second_store_leads_is_told() {
+async fn b09_how_far_the_second_store_leads_is_reported() {
     for suffix in ["", ".age"] {
         let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (a, b) = (a.path(), b.path());

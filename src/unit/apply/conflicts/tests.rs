@@ -276,7 +276,7 @@ fn what_wins_is_named_with_file_and_line() {
 /// etcd exits at its start if a flag and its variable are both set, whatever their values (`SetFlagsFromEnv`
 /// in etcd's `pkg/flags`).
 #[test]
-fn h03_a_flag_beside_its_variable_is_reported_even_with_the_same_value() {
+fn h03_a_flag_and_its_variable_are_reported_even_with_the_same_value() {
     let table: Vec<(&str, Change, &str)> = vec![
         (
             "our own value",

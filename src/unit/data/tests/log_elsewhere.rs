@@ -53,8 +53,8 @@ fn names(dir: &Path) -> Vec<String> {
 
 /// The names in both archives.
 fn archived(world: &World) -> [Vec<String>; 2] {
-    let beside = |dir: &Path| names(&dir.with_file_name("etcd-agent-archive"));
-    [beside(world.owner.dirs.data()), beside(log(world))]
+    let archived_at = |dir: &Path| names(&dir.with_file_name("etcd-agent-archive"));
+    [archived_at(world.owner.dirs.data()), archived_at(log(world))]
 }
 
 fn why(state: &Result<DataState, String>) -> &str {

@@ -49,12 +49,12 @@ fn staged_by_the_tool() {
     assert_eq!(report.staged, Some((Epoch(2), backup())));
     assert_eq!(report.data, present(OLD), "nothing is replaced");
     let args = world.owner.dirs.data().with_file_name("args");
-    let told = fs::read_to_string(&args).unwrap();
+    let passed = fs::read_to_string(&args).unwrap();
     for part in [
         "--initial-cluster=n1=http://n1:2380 ",
         "--bump-revision=1000000000 --mark-compacted",
     ] {
-        assert!(told.contains(part), "{told}");
+        assert!(passed.contains(part), "{passed}");
     }
     fs::remove_file(&args).unwrap();
     assert_eq!(world.ask(stage_request("s.db")).error, None);

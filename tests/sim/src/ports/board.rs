@@ -31,9 +31,9 @@ pub struct Board {
 impl Board {
     /// No status was received yet.
     pub fn new(peers: impl Iterator<Item = NodeName>) -> Arc<Self> {
-        let unheard = || Fact::Unreachable("not asked yet".to_owned());
+        let silent = || Fact::Unreachable("not asked yet".to_owned());
         Arc::new(Self {
-            seen: Mutex::new(peers.map(|peer| (peer, unheard())).collect()),
+            seen: Mutex::new(peers.map(|peer| (peer, silent())).collect()),
             bell: Notify::new(),
         })
     }

@@ -139,8 +139,8 @@ impl Clock for Seat {
 }
 
 /// The answer to a call that took effect: an error when the answer is lost.
-pub(super) fn heard(unheard: bool) -> Result<(), PortError> {
-    if unheard {
+pub(super) fn answered(answer_lost: bool) -> Result<(), PortError> {
+    if answer_lost {
         return Err(PortError::OutcomeUnknown("no answer in time".to_owned()));
     }
     Ok(())

@@ -14,7 +14,7 @@ use etcd_agent::ports::{
 };
 
 use super::Seat;
-use super::seat::heard;
+use super::seat::answered;
 use crate::world::raft::Dir;
 use crate::world::{Call, Phase, VERSIONS, World};
 
@@ -26,10 +26,10 @@ pub(super) struct Service(pub(super) Arc<Seat>);
 impl Service {
     /// Rule 8: an agent that has etcd started must no longer report its data as lost. etcd answers the agent
     /// seconds later, and meanwhile the coordinator could remove the member.
-    fn check_told(&self) {
+    fn check_reported(&self) {
         let status = self.0.sim.agent(self.0.host).map(|agent| agent.status());
-        let told = status.map(|status| status.data);
-        if let Some(Fact::Known(DataState::Missing | DataState::Unusable { .. })) = told {
+        let reported = status.map(|status| status.data);
+        if let Some(Fact::Known(DataState::Missing | DataState::Unusable { .. })) = reported {
             let mut world = self.0.sim.world();
             let name = &world.hosts[self.0.host].name;
             let text = format!("etcd is started on {name}, whose agent still reports its data as lost");
@@ -75,22 +75,22 @@ impl ServiceManager for Service {
     async fn start_etcd(&self) -> PortResult<()> {
         self.0.cross().await;
         self.stops()?;
-        self.check_told();
-        let unheard = self.0.breaks(Call::Start)?;
+        self.check_reported();
+        let answer_lost = self.0.breaks(Call::Start)?;
         self.0.sim.world().start_unit(self.0.host);
         self.0.sim.unit_bells[self.0.host].notify_one();
         self.0.cross().await;
-        heard(unheard)
+        answered(answer_lost)
     }
 
     async fn restart_etcd(&self) -> PortResult<()> {
         self.0.cross().await;
         self.stops()?;
-        let unheard = self.0.breaks(Call::Restart)?;
+        let answer_lost = self.0.breaks(Call::Restart)?;
         self.0.sim.world().restart_unit(self.0.host);
         self.0.sim.unit_bells[self.0.host].notify_one();
         self.0.cross().await;
-        heard(unheard)
+        answered(answer_lost)
     }
 
     async fn stop_etcd(&self, _deadline: Duration) -> PortResult<()> {
@@ -100,20 +100,20 @@ impl ServiceManager for Service {
         let ran = self.0.sim.world().hosts[self.0.host].server.is_some();
         self.0.pause(50).await;
         self.refuses_stop()?;
-        let unheard = self.0.breaks(Call::Stop)?;
+        let answer_lost = self.0.breaks(Call::Stop)?;
         if ran {
             self.0.sim.world().check_stop(self.0.host);
         }
         self.0.sim.world().stop_unit(self.0.host, true);
         self.0.sim.unit_bells[self.0.host].notify_one();
         self.0.cross().await;
-        heard(unheard)
+        answered(answer_lost)
     }
 
     async fn apply(&self, _deadline: Duration) -> PortResult<InForce> {
         self.0.cross().await;
         self.0.pause(20).await;
-        let unheard = self.0.breaks(Call::Apply)?;
+        let answer_lost = self.0.breaks(Call::Apply)?;
         let in_force = {
             let mut world = self.0.sim.world();
             let host = &mut world.hosts[self.0.host];
@@ -131,7 +131,7 @@ impl ServiceManager for Service {
             in_force
         };
         self.0.cross().await;
-        heard(unheard)?;
+        answered(answer_lost)?;
         Ok(in_force)
     }
 
@@ -163,7 +163,7 @@ impl ServiceManager for Service {
         if outcome.is_err() && inspects {
             self.0.sim.world().hosts[self.0.host].look_refused = true;
         }
-        let unheard = outcome?;
+        let answer_lost = outcome?;
         let report = {
             let mut world = self.0.sim.world();
             let error = carry_out(&mut world, self.0.host, request).err();
@@ -193,7 +193,7 @@ impl ServiceManager for Service {
             }
         };
         self.0.cross().await;
-        heard(unheard)?;
+        answered(answer_lost)?;
         Ok(report)
     }
 

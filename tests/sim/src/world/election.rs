@@ -20,7 +20,7 @@ impl World {
                 if self.replicate(host) {
                     let now = self.now;
                     if let Some(server) = &mut self.hosts[host].server {
-                        server.heard = now;
+                        server.last_contact = now;
                     }
                 } else {
                     self.step_down_when_alone(host);
@@ -74,7 +74,7 @@ impl World {
     fn step_down_when_alone(&mut self, host: usize) {
         let now = self.now;
         if let Some(server) = &mut self.hosts[host].server
-            && now.saturating_sub(server.heard) > ELECTION_MS
+            && now.saturating_sub(server.last_contact) > ELECTION_MS
         {
             server.leads = false;
             server.leader = None;
@@ -165,7 +165,7 @@ impl World {
         }
         server.leads = false;
         server.leader = Some(leader);
-        server.heard = now;
+        server.last_contact = now;
         if dir.log.is_empty() {
             dir.base = base.clone();
         }
@@ -223,7 +223,8 @@ impl World {
         let (Some(dir), Some(server)) = (&h.dir, &h.server) else {
             return;
         };
-        if server.leads || server.exit.is_some() || now.saturating_sub(server.heard) < server.patience {
+        if server.leads || server.exit.is_some() || now.saturating_sub(server.last_contact) < server.patience
+        {
             return;
         }
         let own = dir.member;
@@ -248,7 +249,7 @@ impl World {
             };
             // Pre-vote: a voter that has a leader, or a more advanced log, refuses.
             let content =
-                id != own && theirs.leader.is_some() && now.saturating_sub(theirs.heard) < ELECTION_MS;
+                id != own && theirs.leader.is_some() && now.saturating_sub(theirs.last_contact) < ELECTION_MS;
             term = term.max(their_dir.term);
             if !content && last >= their_dir.last() {
                 granted.push(info.host);
@@ -259,7 +260,7 @@ impl World {
             server.leader = None;
             server.patience = patience;
             if granted.len() < quorum {
-                server.heard = now.saturating_sub(patience / 2);
+                server.last_contact = now.saturating_sub(patience / 2);
                 return;
             }
         }
@@ -323,7 +324,7 @@ impl World {
         if let (Some(dir), Some(server)) = (&mut h.dir, &mut h.server) {
             server.leads = true;
             server.leader = Some(own);
-            server.heard = now;
+            server.last_contact = now;
             server.matched.clear();
             dir.log.push(Entry {
                 term,

@@ -242,8 +242,8 @@ impl World {
     /// True for a message in which a node that has ever lied reports the end of an order that was handed over to it.
     pub fn is_of_liar(&self, message: &str) -> bool {
         let liar = self.lied.map(|host| self.hosts[host].name.as_str());
-        let teller = message.split_once(": ").map(|(node, _)| node);
-        liar.is_some() && teller == liar
+        let reporter = message.split_once(": ").map(|(node, _)| node);
+        liar.is_some() && reporter == liar
     }
 
     /// How many writes each etcd cluster has acknowledged.

@@ -232,7 +232,7 @@ pub struct Server {
     /// The member that it follows, or itself.
     pub leader: Option<MemberId>,
     /// When it last received from a leader, or as a leader from a quorum.
-    pub heard: u64,
+    pub last_contact: u64,
     /// How long it waits for a leader before it starts an election.
     pub patience: u64,
     /// The log length of each member, as far as a leader knows it.
@@ -261,7 +261,7 @@ impl Server {
             config: Config::of(dir),
             leads: false,
             leader: None,
-            heard: now,
+            last_contact: now,
             patience,
             matched: BTreeMap::new(),
             connected: vec![None; hosts],

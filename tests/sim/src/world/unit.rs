@@ -259,7 +259,7 @@ impl World {
 
     /// The production gate checks a held start. True if the agent has to be asked.
     pub fn look_at_gate(&mut self, host: usize, agent: Asked) -> bool {
-        let Phase::Gate(heard) = self.hosts[host].unit else {
+        let Phase::Gate(last_answer) = self.hosts[host].unit else {
             return false;
         };
         let (asked, says_nothing) = (agent != Asked::NotYet, agent == Asked::Silent);
@@ -294,7 +294,7 @@ impl World {
         if !says_nothing && (asked || self.hosts[host].has_agent()) {
             return !asked;
         }
-        let silence = Duration::from_millis(self.now.saturating_sub(heard));
+        let silence = Duration::from_millis(self.now.saturating_sub(last_answer));
         if matches!(self.decide_gate(host, Answer::Silent(silence)), Step::Pass(_)) {
             self.tell(|w| format!("gate of {} decides alone", w.hosts[host].name));
             self.saw("event", "a gate decides alone");

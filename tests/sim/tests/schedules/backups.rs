@@ -3,7 +3,7 @@
 use etcd_agent_sim::world::Weather;
 use etcd_agent_sim::{Fault, Outcome, Schedule, run};
 
-fn told(outcome: &Outcome, what: &str) -> usize {
+fn count(outcome: &Outcome, what: &str) -> usize {
     outcome.history.iter().filter(|line| line.contains(what)).count()
 }
 
@@ -30,7 +30,7 @@ fn c03_the_origin_of_an_epoch_stays_until_its_founders_have_started() {
         let outcome = a_founder_fetches_late(seed);
         whole(&outcome);
         assert!(
-            told(&outcome, "commits a full backup") > 5,
+            count(&outcome, "commits a full backup") > 5,
             "{:#?}",
             outcome.history
         );
@@ -73,7 +73,7 @@ fn a_backup_that_an_order_keeps_is_never_removed() {
         let outcome = backups_are_kept_by_orders(seed);
         whole(&outcome);
         assert!(outcome.seen.contains("action prune"), "{:#?}", outcome.history);
-        assert!(told(&outcome, "changed: true") > 1, "{:#?}", outcome.history);
+        assert!(count(&outcome, "changed: true") > 1, "{:#?}", outcome.history);
     }
 }
 
@@ -112,7 +112,7 @@ fn a_backup_that_answers_an_order_has_what_was_acknowledged_before() {
         let outcome = backups_are_ordered(seed);
         whole(&outcome);
         assert!(
-            told(&outcome, "commits a full backup") > 20,
+            count(&outcome, "commits a full backup") > 20,
             "{:#?}",
             outcome.history
         );
@@ -151,7 +151,7 @@ fn c03_a_founder_that_never_starts_is_replaced() {
     for seed in 0..5 {
         let outcome = a_founder_never_fetches(seed);
         whole(&outcome);
-        assert_eq!(told(&outcome, "epoch 2 was chosen"), 1, "{:#?}", outcome.history);
+        assert_eq!(count(&outcome, "epoch 2 was chosen"), 1, "{:#?}", outcome.history);
     }
 }
 
@@ -176,7 +176,7 @@ fn taken_while_one_is_refused(host: usize) -> usize {
     schedule.faults.push((140_000, Fault::Mend));
     let outcome = run(&schedule, true);
     whole(&outcome);
-    told(&outcome, "commits a full backup")
+    count(&outcome, "commits a full backup")
 }
 
 /// The limit for one backup every ten seconds.
@@ -262,7 +262,7 @@ fn c10c_nothing_is_restored_while_a_host_has_another_store() {
             let history = outcome.history.join("\n");
             assert!(outcome.seen.contains("order backup done"), "{history}");
             assert!(outcome.seen.contains("order restore refused"), "{history}");
-            assert_eq!(told(&outcome, "was chosen"), 1, "{history}");
+            assert_eq!(count(&outcome, "was chosen"), 1, "{history}");
         }
     }
 }

@@ -53,7 +53,7 @@ fn cluster() -> (World, usize) {
 }
 
 /// The leader's agent requests the removal of one follower, after `happens` was done to the other.
-fn removed_beside(happens: impl Fn(&mut World, usize, usize), ms: u64) -> Option<String> {
+fn removed_after(happens: impl Fn(&mut World, usize, usize), ms: u64) -> Option<String> {
     let (mut world, leader) = cluster();
     let others: Vec<usize> = (0..3).filter(|host| *host != leader).collect();
     let (gone, other) = (others[0], others[1]);
@@ -67,7 +67,7 @@ fn removed_beside(happens: impl Fn(&mut World, usize, usize), ms: u64) -> Option
 #[test]
 fn t04_a_voter_that_is_away_does_not_count_as_healthy() {
     assert_eq!(
-        removed_beside(|_, _, _| (), LONG_MS),
+        removed_after(|_, _, _| (), LONG_MS),
         None,
         "the other one is healthy"
     );
@@ -78,14 +78,14 @@ fn t04_a_voter_that_is_away_does_not_count_as_healthy() {
     };
     let down = |world: &mut World, _, other| world.stop_unit(other, false);
     for violation in [
-        removed_beside(dead, LONG_MS),
-        removed_beside(apart, LONG_MS),
-        removed_beside(down, LONG_MS),
+        removed_after(dead, LONG_MS),
+        removed_after(apart, LONG_MS),
+        removed_after(down, LONG_MS),
     ] {
         let violation = violation.expect("a removal that leaves one of two is detected");
         assert!(violation.starts_with("rule 3:"), "{violation}");
     }
-    assert_eq!(removed_beside(dead, 500), None, "its agent has just answered");
+    assert_eq!(removed_after(dead, 500), None, "its agent has just answered");
 }
 
 #[test]

@@ -2,12 +2,12 @@
 //! one program: it is compiled once, and the tests of different files run concurrently.
 
 mod backups;
-mod beside_data;
 mod by_hand;
 mod by_seed;
 mod checks;
 mod coverage;
 mod deaths;
+mod despite_data;
 mod differs;
 mod electorate;
 mod founder;

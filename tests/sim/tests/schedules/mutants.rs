@@ -29,7 +29,7 @@ fn rule_1_an_elector_forgets_what_it_has_promised() {
 }
 
 #[test]
-fn rule_1_the_gate_is_not_told_of_a_newer_epoch() {
+fn rule_1_the_gate_does_not_learn_of_a_newer_epoch() {
     breaks(Mutant::GateUnaware, &[1], 20_000);
 }
 

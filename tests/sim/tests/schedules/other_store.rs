@@ -9,7 +9,7 @@ use etcd_agent_sim::spec::{name, spec};
 use etcd_agent_sim::world::{AgentState, Store, World};
 
 /// n1 was reinstalled, n2 is silent, and n3 names another store than n1.
-async fn gets_its_vote_beside_another_store(n3_is_ordered_out: bool) -> bool {
+async fn gets_its_vote_despite_another_store(n3_is_ordered_out: bool) -> bool {
     let schedule = Schedule::calm(1, 3, 3, true);
     let names: Vec<_> = (0..3).filter_map(name).collect();
     let sim = Sim::new(World::new(1, &names, Some(Store::new()), false));
@@ -37,13 +37,13 @@ async fn gets_its_vote_beside_another_store(n3_is_ordered_out: bool) -> bool {
     };
     let (seat, board, n1) = agent(0);
     let _n3 = agent(2);
-    let hears = tokio::spawn(watch(seat, board, 2));
+    let watches = tokio::spawn(watch(seat, board, 2));
     let loops = tokio::spawn(async move { n1.run_loop().await });
     for _ in 0..300 {
         sim.world().now += 100;
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
-    hears.abort();
+    watches.abort();
     loops.abort();
     let elector = sim.world().hosts[0].elector.clone();
     elector.is_some_and(|record| record.eligible)
@@ -51,9 +51,9 @@ async fn gets_its_vote_beside_another_store(n3_is_ordered_out: bool) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn c10_a_node_that_is_ordered_out_keeps_no_new_memory_from_its_vote() {
-    assert!(gets_its_vote_beside_another_store(true).await);
+    assert!(gets_its_vote_despite_another_store(true).await);
     assert!(
-        !gets_its_vote_beside_another_store(false).await,
+        !gets_its_vote_despite_another_store(false).await,
         "n3 may record epochs elsewhere"
     );
 }

@@ -20,7 +20,7 @@ fn whole(what: &str, schedule: &Schedule) -> Outcome {
     outcome
 }
 
-fn told(outcome: &Outcome, what: &str) -> usize {
+fn count(outcome: &Outcome, what: &str) -> usize {
     outcome.history.iter().filter(|line| line.contains(what)).count()
 }
 
@@ -41,7 +41,7 @@ fn s37_any_partition_of_the_electorate_yields_at_most_one_cluster() {
             }
             schedule.faults.push((at + 15_000, Fault::Mend));
             let outcome = whole("partition", &schedule);
-            assert_eq!(told(&outcome, "was chosen"), 1);
+            assert_eq!(count(&outcome, "was chosen"), 1);
         }
     }
 }
@@ -65,17 +65,17 @@ fn dies_everywhere(
         schedule.faults.push((at + 15_000, Fault::Mend));
         schedule.faults.sort_by_key(|(at, _)| *at);
         let outcome = whole(what, &schedule);
-        died += told(&outcome, "dies between two steps");
+        died += count(&outcome, "dies between two steps");
         for wanted in must {
             assert!(
-                told(&outcome, wanted) > 0,
+                count(&outcome, wanted) > 0,
                 "{wanted}: {}",
                 outcome.history.join("\n")
             );
         }
         if quiet_etcd {
             assert_eq!(
-                told(&outcome, "has lost its quorum"),
+                count(&outcome, "has lost its quorum"),
                 0,
                 "{}",
                 outcome.history.join("\n")
@@ -149,7 +149,7 @@ fn s49_sleepers_of_an_old_epoch_do_not_start_alone() {
         schedule.faults.push((4 * minutes, Fault::Mend));
         let outcome = whole("s49", &schedule);
         assert_eq!(
-            told(&outcome, "epoch 2 was chosen"),
+            count(&outcome, "epoch 2 was chosen"),
             1,
             "{}",
             outcome.history.join("\n")
@@ -173,8 +173,8 @@ fn s35_what_clocks_that_were_ahead_have_dated_holds_no_backup_up() {
         let since = outcome.history.iter().position(set).unwrap();
         let (before, after) = outcome.history.split_at(since);
         let fulls = |lines: &[String]| {
-            let told = lines.iter().filter(|line| line.contains("commits a full backup"));
-            told.count()
+            let matching = lines.iter().filter(|line| line.contains("commits a full backup"));
+            matching.count()
         };
         let counts = (fulls(before), fulls(after));
         assert!(
@@ -188,7 +188,7 @@ fn s35_what_clocks_that_were_ahead_have_dated_holds_no_backup_up() {
 /// An elector is reinstalled while another is off: no second genesis, and no empty cluster while the third
 /// has data.
 #[test]
-fn s50_a_reinstalled_elector_forms_nothing_beside_anothers_data() {
+fn s50_a_reinstalled_elector_forms_nothing_despite_anothers_data() {
     for seed in 0..20 {
         for (away, forgets) in [(0, 1), (1, 2), (2, 0)] {
             let mut schedule = Schedule::calm(seed, 3, 3, false);
@@ -196,7 +196,7 @@ fn s50_a_reinstalled_elector_forms_nothing_beside_anothers_data() {
             schedule.faults.push((9500, Fault::Reinstall(forgets)));
             schedule.faults.push((40_000, Fault::Mend));
             let outcome = whole("s50", &schedule);
-            assert_eq!(told(&outcome, "was chosen"), 1);
+            assert_eq!(count(&outcome, "was chosen"), 1);
         }
     }
 }
@@ -217,7 +217,7 @@ fn c14_one_order_at_one_host_restores_a_lost_site() {
                 schedule.faults.push((50_000, Fault::Mend));
                 let outcome = whole("c14", &schedule);
                 assert_eq!(
-                    told(&outcome, "epoch 2 was chosen"),
+                    count(&outcome, "epoch 2 was chosen"),
                     1,
                     "{}",
                     outcome.history.join("\n")
@@ -242,7 +242,7 @@ fn c14_an_order_to_a_new_memory_is_not_answered_by_what_happened_before() {
             schedule.faults.push((asked, Fault::Restore(1)));
             schedule.faults.push((70_000, Fault::Mend));
             let outcome = whole("c14", &schedule);
-            let opened = told(&outcome, "epoch 3 was chosen");
+            let opened = count(&outcome, "epoch 3 was chosen");
             assert_eq!(opened, 1, "asked at {asked}: {}", outcome.history.join("\n"));
         }
     }
@@ -257,7 +257,7 @@ fn t02_the_first_word_to_a_new_agent_opens_an_epoch() {
         schedule.faults.push((15_000, Fault::Restore(0)));
         schedule.faults.push((45_000, Fault::Anew(1)));
         let outcome = whole("first word", &schedule);
-        let opened = told(&outcome, "epoch 3 was chosen");
+        let opened = count(&outcome, "epoch 3 was chosen");
         assert_eq!(opened, 1, "seed {seed}: {}", outcome.history.join("\n"));
     }
 }
@@ -272,7 +272,7 @@ fn c14_a_new_memory_without_others_takes_the_epoch_to_replace_from_the_store() {
         schedule.faults.push((45_000, Fault::Wipe(0)));
         schedule.faults.push((45_000, Fault::Anew(0)));
         let outcome = whole("first word", &schedule);
-        let opened = told(&outcome, "epoch 3 was chosen");
+        let opened = count(&outcome, "epoch 3 was chosen");
         assert_eq!(opened, 1, "seed {seed}: {}", outcome.history.join("\n"));
     }
 }
@@ -290,7 +290,7 @@ fn restored_after_a_loss() -> Schedule {
 fn t03_a_restore_after_the_loss_of_a_majority_ends_in_its_effect() {
     let outcome = whole("t03", &restored_after_a_loss());
     let history = outcome.history.join("\n");
-    assert_eq!(told(&outcome, "epoch 2 was chosen"), 1, "{history}");
+    assert_eq!(count(&outcome, "epoch 2 was chosen"), 1, "{history}");
 }
 
 /// A loss does not excuse an order without effect.
@@ -329,7 +329,7 @@ fn c14_electors_that_are_replaced_one_by_one_keep_their_votes() {
     for store in [false, true] {
         for seed in 0..5 {
             let outcome = whole("c14", &replaced_one_by_one(seed, store));
-            let opened = told(&outcome, "epoch 2 was chosen");
+            let opened = count(&outcome, "epoch 2 was chosen");
             assert_eq!(opened, usize::from(store), "{}", outcome.history.join("\n"));
         }
     }

@@ -72,8 +72,8 @@ impl World {
                 .votes
                 .get(&genesis.epoch)
                 .and_then(|votes| votes.accepted.as_ref());
-            let told = accepted.map(|(_, value)| value).into_iter().chain(&record.chosen);
-            told.into_iter().any(|value| value.same_value(genesis))
+            let values = accepted.map(|(_, value)| value).into_iter().chain(&record.chosen);
+            values.into_iter().any(|value| value.same_value(genesis))
         };
         let recorded = (genesis.epoch, genesis.token.clone());
         let stored = self.stores().any(|store| store.recorded.contains(&recorded));
@@ -195,7 +195,7 @@ impl World {
         // No agent asks a host that is not in `cluster.nodes`.
         let asked = (0..self.hosts.len()).map(|host| self.electors(host)).min();
         let hosts = asked.unwrap_or_default();
-        let beside = (0..hosts).find(|host| {
+        let holder = (0..hosts).find(|host| {
             let h = &self.hosts[*host];
             let reached = |other| other == *host || self.links.both(Plane::Agents, *host, other);
             let long = |since: u64| self.now.saturating_sub(since) > HEARD_MS;
@@ -205,7 +205,7 @@ impl World {
                 && long(h.may_linger_from)
                 && long(self.links.changed)
         });
-        if let Some(host) = beside {
+        if let Some(host) = holder {
             let name = &self.hosts[host].name;
             let text = format!(
                 "epoch {} begins empty although there is data on {name}",

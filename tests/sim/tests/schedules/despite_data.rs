@@ -13,7 +13,7 @@ fn data_on_one_of_five(seed: u64) -> Outcome {
 }
 
 #[test]
-fn t01_nothing_is_formed_beside_data_where_another_node_cannot_be_looked_into() {
+fn t01_nothing_is_formed_despite_data_where_another_node_cannot_be_looked_into() {
     for seed in 0..10 {
         let outcome = data_on_one_of_five(seed);
         let history = outcome.history.join("\n");
@@ -65,9 +65,9 @@ fn a_node_that_looks_once_waits_for_ever() {
 
 #[test]
 #[cfg(feature = "mutants")]
-fn rule_2_an_empty_cluster_is_formed_beside_data() {
+fn rule_2_an_empty_cluster_is_formed_despite_data() {
     use etcd_agent::mutant::{Mutant, set};
-    set(Some(Mutant::FormsBesideData));
+    set(Some(Mutant::FormsDespiteData));
     let violation = data_on_one_of_five(0).violation;
     set(None);
     let violation = violation.expect("no violation, although a cluster was formed next to data");

@@ -3,13 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bad_network;
-mod beside;
 mod calendar;
 mod etcd_adapter;
 mod increments;
 mod manager;
 mod marks;
 mod roles;
+mod standalone_backup;
 mod store_check;
 mod store_copy;
 mod store_encrypted;

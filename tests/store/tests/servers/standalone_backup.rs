@@ -18,7 +18,7 @@ fn prod() -> ClusterName {
 }
 
 /// A backup with an operator's configuration, except the store: its settings come from the test's S3 server.
-fn beside(dir: &Path, s3: &AnyS3, more: &str, endpoints: &[&str], once: bool) -> StandaloneBackup {
+fn standalone(dir: &Path, s3: &AnyS3, more: &str, endpoints: &[&str], once: bool) -> StandaloneBackup {
     let file = dir.join("backup.toml");
     let text =
         format!("[cluster]\nname = \"prod\"\n[store]\nurl = \"s3://backups/y\"\nregion = \"r\"\n{more}");
@@ -55,14 +55,14 @@ async fn a_co_process_takes_one_backup_in_each_interval() {
         let members = [SILENT, etcd.url.as_str()];
         let every = "[backup]\ninterval = \"2s\"\n";
 
-        run_standalone_backup(beside(dir.path(), &s3, every, &members, true))
+        run_standalone_backup(standalone(dir.path(), &s3, every, &members, true))
             .await
             .unwrap();
         let first = backups(store.as_ref()).await;
         assert_eq!(first.len(), 1);
         assert!(first[0].summary.revision.0 >= 2);
 
-        let running = tokio::spawn(run_standalone_backup(beside(
+        let running = tokio::spawn(run_standalone_backup(standalone(
             dir.path(),
             &s3,
             every,
@@ -115,7 +115,7 @@ async fn one_for_a_timer_also_removes_old_ones_and_copies_and_etcd_manager_reads
         second.display()
     );
     for _ in 0..3 {
-        run_standalone_backup(beside(dir.path(), &s3, &more, &[&etcd.url], true))
+        run_standalone_backup(standalone(dir.path(), &s3, &more, &[&etcd.url], true))
             .await
             .unwrap();
         // The order of names has a resolution of one second.
@@ -152,7 +152,7 @@ async fn what_cannot_be_backed_up_is_named_and_leaves_nothing() {
         ("no certificates", &["https://127.0.0.1:1"], "--cacert"),
     ];
     for (what, endpoints, expected) in rows {
-        let asked = beside(dir.path(), &s3, "", endpoints, true);
+        let asked = standalone(dir.path(), &s3, "", endpoints, true);
         let error = run_standalone_backup(asked).await.unwrap_err().to_string();
         assert!(
             error.contains(expected) && !error.contains("hush"),
@@ -162,7 +162,7 @@ async fn what_cannot_be_backed_up_is_named_and_leaves_nothing() {
     assert_eq!(s3.store().list("").await.unwrap(), []);
 
     // Of two clusters under one name the second one is refused, until an operator says that it is the first one.
-    let of = |etcd: &RealEtcd| beside(dir.path(), &s3, "", &[&etcd.url], true);
+    let of = |etcd: &RealEtcd| standalone(dir.path(), &s3, "", &[&etcd.url], true);
     run_standalone_backup(of(&one)).await.unwrap();
     let error = run_standalone_backup(of(&other)).await.unwrap_err().to_string();
     assert!(
