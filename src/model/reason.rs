@@ -119,6 +119,7 @@ reason_codes! {
     LearnerUnstarted => "learner-unstarted",
     LearnerWaits => "learner-waits",
     LostMembership => "lost-membership",
+    MemberBehind => "member-behind",
     MembersUnknown => "members-unknown",
     MemoriesLost => "memories-lost",
     NewMemory => "new-memory",

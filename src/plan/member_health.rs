@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::context::Context;
-use super::safety::is_healthy;
+use super::safety::{CAUGHT_UP_ENTRIES, is_healthy};
 use crate::model::{
     EtcdStatus, Fact, Member, MemberId, MemberList, NodeName, NodeStatus, Reason, ReasonCode,
 };
@@ -107,6 +107,30 @@ fn cause(node: &NodeName, status: &NodeStatus) -> (ReasonCode, String) {
         ),
         (_, Fact::Absent) => (ReasonCode::EtcdDown, format!("etcd on {node} does not run")),
     }
+}
+
+/// The voters other than `without` that have not caught up with the newest entry that any member reports. Without that
+/// voter, quorum would need them.
+pub(super) fn behind(cx: &Context<'_>, list: &MemberList, without: &NodeName) -> Vec<Reason> {
+    let etcds = |member: &Member| {
+        let node = cx.spec.node_of(member)?;
+        Some((node, cx.status_of(node)?.etcd.known()?))
+    };
+    let newest = list.members.iter().filter_map(etcds).map(|(_, etcd)| etcd.index);
+    let newest = newest.max().unwrap_or_default();
+    let stay = list
+        .voters()
+        .filter_map(etcds)
+        .filter(|(node, _)| *node != without);
+    stay.filter(|(_, etcd)| etcd.applied.saturating_add(CAUGHT_UP_ENTRIES) < newest)
+        .map(|(node, etcd)| {
+            let text = format!(
+                "etcd on {node} has applied entry {} of the log, and {newest} is there: it has not caught up",
+                etcd.applied
+            );
+            Reason::new(ReasonCode::MemberBehind, text)
+        })
+        .collect()
 }
 
 /// Where the voters other than `without` contradict the coordinator or miss each other. Each of them has to

@@ -9,6 +9,10 @@ use crate::model::{
     ReasonCode,
 };
 
+/// A member that is at most this many raft entries behind has caught up. Statuses are read one after the
+/// other, and a busy cluster continues to write meanwhile.
+pub const CAUGHT_UP_ENTRIES: u64 = 5000;
+
 /// A change of the member list, as far as quorum depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {

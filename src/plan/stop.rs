@@ -11,7 +11,7 @@ use super::context::Context;
 use super::coordinator_view::as_coordinator;
 use super::directive::known_orders;
 use super::member_health::{
-    disagreements, known_members, other_lists, silent_agent, silent_agents, why_unhealthy,
+    behind, disagreements, known_members, other_lists, silent_agent, silent_agents, why_unhealthy,
 };
 use super::next_start;
 use super::safety::{Change, Disturbance, disturbances, halted, keeps_quorum};
@@ -142,6 +142,7 @@ fn voter(cx: &Context<'_>, view: &Observation, list: &MemberList, node: &NodeNam
             reasons.extend(why_unhealthy(cx, list, member));
         }
     }
+    reasons.extend(behind(cx, list, node));
     reasons.extend(disagreements(cx, list, node));
     reasons.extend(under_way(cx, view, list, node));
     reasons

@@ -13,9 +13,6 @@ use crate::model::{
 };
 use crate::ports::{PortError, PortResult};
 
-/// A member that is at most this many raft entries behind has caught up. Statuses are read one after the
-/// other, and a busy cluster continues to write meanwhile.
-pub(crate) const CAUGHT_UP_ENTRIES: u64 = 5000;
 /// The longest that the loop waits for the store before it decides again.
 pub(crate) const ASK_STORE: Duration = Duration::from_secs(30);
 

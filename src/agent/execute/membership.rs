@@ -10,11 +10,11 @@ use tokio::time::sleep;
 use crate::model::{
     ActiveState, Member, MemberId, MemberList, NodeName, NodeStatus, RaftTerm, Removal, SteadyMs,
 };
-use crate::plan::{Change, is_healthy, is_lost, keeps_quorum, misses};
+use crate::plan::{CAUGHT_UP_ENTRIES, Change, is_healthy, is_lost, keeps_quorum, misses};
 use crate::ports::PortResult;
 
 use crate::agent::Agent;
-use crate::agent::execute::fence::{CAUGHT_UP_ENTRIES, fenced_list, stale};
+use crate::agent::execute::fence::{fenced_list, stale};
 use crate::agent::observe::reachability;
 
 /// The pause before a dead member that refuses connections is asked again.

@@ -10,11 +10,11 @@ use crate::model::{
     ActiveState, EtcdStatus, EtcdVersion, Fact, Grant, InForce, MemberId, MemberList, NodeName, NodeOrder,
     NodeStatus, RaftTerm, StartFence,
 };
-use crate::plan;
+use crate::plan::{self, CAUGHT_UP_ENTRIES};
 use crate::ports::{PortError, PortResult};
 
 use crate::agent::Agent;
-use crate::agent::execute::fence::{CAUGHT_UP_ENTRIES, assignment, fence_start, fenced_list, stale};
+use crate::agent::execute::fence::{assignment, fence_start, fenced_list, stale};
 use crate::agent::jobs::flush::leave_to_coordinator;
 use crate::agent::jobs::space;
 

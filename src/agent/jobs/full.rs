@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::agent::Agent;
-use crate::agent::execute::fence::CAUGHT_UP_ENTRIES;
 use crate::agent::jobs::{no_store, spawn};
 use crate::backup::{self, BackupMeta, Cause, CausedBy};
 use crate::model::{Backoff, BackupFormat, NodeName, OperatorRequest, RequestState};
+use crate::plan::CAUGHT_UP_ENTRIES;
 use crate::ports::{Etcd, PortError, PortResult};
 use crate::telemetry::{BackupKind, Success};
 

@@ -85,6 +85,14 @@ fn each_refusal_has_its_reason() {
             &["agent-silent"],
         ),
         (
+            "a voter that stays has not applied the log",
+            |obs| {
+                let own = etcd(&mut obs.me);
+                (own.index, own.applied) = (6000, 6000);
+            },
+            &["member-behind"],
+        ),
+        (
             "a learner joins",
             |obs| make_learner(obs, 1),
             &["too-few-healthy", "learner-joins", "promote"],
