@@ -26,7 +26,7 @@ const ASK: Duration = Duration::from_secs(10);
 /// How long etcd may take to stop. Its unit has systemd's default of 90 s.
 const STOP: Duration = Duration::from_secs(100);
 const LOOK: Duration = Duration::from_millis(100);
-/// The revision of a store in which no key was ever written, and of an authentication store without a user.
+/// The revision of a store in which no key was ever written.
 const NEVER_WRITTEN: u64 = 1;
 
 /// Stop the empty etcd that a package started
@@ -189,8 +189,7 @@ async fn is_empty(port: u16, cluster_id: ClusterId, member_id: MemberId) -> Resu
             members.members.len()
         )));
     }
-    let users = etcd.auth_revision().await.map_err(|error| unknown(&error))?;
-    if users > NEVER_WRITTEN {
+    if etcd.has_had_users().await.map_err(|error| unknown(&error))? {
         return Err(refused(&format!(
             "the etcd at {url} is in use: it has, or had, users or roles"
         )));

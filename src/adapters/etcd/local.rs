@@ -20,6 +20,9 @@ use crate::config::Settings;
 use crate::model::{AlarmKind, EtcdVersion, MemberId, NodeName, TlsFiles};
 use crate::ports::{Etcd, PortError, PortResult};
 
+/// The revision of an authentication store without a user or a role.
+const NO_USERS_YET: u64 = 1;
+
 /// How long a request about members may take.
 pub(super) const MEMBERS: Duration = Duration::from_secs(5);
 
@@ -273,6 +276,24 @@ impl LocalEtcd {
         }
         let path = "/etcdserverpb.Auth/AuthStatus";
         self.unary(doing, path, proto::AuthStatusRequest {}).await
+    }
+
+    /// True if etcd has users or roles, or had some. etcd 3.4 does not report that it had some.
+    ///
+    /// # Errors
+    /// Of etcd, also if it wants a password.
+    pub async fn has_had_users(&self) -> PortResult<bool> {
+        if !self.has_3_4().await? {
+            return Ok(self.auth_status().await?.auth_revision > NO_USERS_YET);
+        }
+        for path in ["/etcdserverpb.Auth/UserList", "/etcdserverpb.Auth/RoleList"] {
+            let request = proto::AuthListRequest {};
+            let listed: proto::AuthListResponse = self.unary("list users and roles", path, request).await?;
+            if !listed.names.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// True if a member of the cluster may run etcd 3.4.

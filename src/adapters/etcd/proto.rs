@@ -129,6 +129,17 @@ pub(super) struct SnapshotResponse {
     pub(super) blob: Bytes,
 }
 
+/// Of both `UserList` and `RoleList`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct AuthListRequest {}
+
+/// The names of all users, or of all roles.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct AuthListResponse {
+    #[prost(string, repeated, tag = "2")]
+    pub(super) names: Vec<String>,
+}
+
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct AuthStatusRequest {}
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use etcd_agent_lab::{Cmd, Host, Lab, Output, S3, Suite, wait_until};
+use etcd_agent_lab::{Builder, Cmd, Host, Lab, Output, S3, Suite, wait_until};
 use serde_json::Value;
 
 use crate::common::{SOON, block, deb, listed, wait_reason};
@@ -66,13 +66,17 @@ fn was_built(host: &Host) {
     assert!(run(host, "ls /var/tmp/look/member").text().contains("snap"));
 }
 
-/// One node on Debian 12, whose etcd is 3.4. It runs already, and is taken over.
-fn one_node_on_debian_12(host: &Host) {
+/// The distribution's etcd is of this minor.
+fn has_etcd(host: &Host, minor: &str) {
     let version = run(host, "etcd --version");
-    assert!(version.text().contains("3.4."), "{}", version.text());
+    assert!(version.text().contains(minor), "{}", version.text());
+}
+
+/// One node on Debian 13, whose etcd runs already and is taken over.
+fn one_node(host: &Host) {
+    has_etcd(host, " 3.5.");
     run(host, "etcdctl put hello world");
     run(host, &readme("etcd-agent init"));
-    assert!(wait_reason(host, "etcd-too-old").contains("3.4."));
     assert!(run(host, "etcdctl get hello").text().contains("world"));
     for command in LOOKS {
         type_in(host, command, false);
@@ -80,9 +84,10 @@ fn one_node_on_debian_12(host: &Host) {
     was_built(host);
 }
 
-/// Three nodes from hosts on which the distribution's empty etcd runs.
+/// Three nodes on Debian 12, where the distribution's empty etcd runs. It is 3.4.
 fn three_nodes(lab: &Lab, hosts: &[Host]) {
     for host in hosts {
+        has_etcd(host, " 3.4.");
         run(host, &readme("etcd-agent discard-empty"));
     }
     let makes = with_addresses(lab, &readme("make-certificates"));
@@ -124,6 +129,7 @@ fn three_nodes(lab: &Lab, hosts: &[Host]) {
             pasted(host, last).ok().map(|_| true)
         })
         .unwrap();
+        assert!(wait_reason(host, "etcd-too-old").contains("3.4."));
     }
 }
 
@@ -199,15 +205,16 @@ fn at_night(n1: &Host) {
 
 #[test]
 fn every_command_of_the_readme_works_as_it_is_written() {
-    let lab = Lab::builder("readme").hosts(4).suite_of(4, Suite::Bookworm);
-    let lab = lab.etcd_of_debian().one_etcd().boot().unwrap();
+    let builder = Lab::builder("readme").hosts(4).etcd_of_debian().one_etcd();
+    let debian_12 = |builder: Builder, host| builder.suite_of(host, Suite::Bookworm);
+    let lab = (1..=3).fold(builder, debian_12).boot().unwrap();
     lab.s3().start().unwrap();
     lab.each(|host| {
         host.systemctl(&["start", "etcd"])?.ok()?;
         host.push(&deb(), "/root/etcd-agent_0.1.0_amd64.deb")
     })
     .unwrap();
-    one_node_on_debian_12(lab.host(4).unwrap());
+    one_node(lab.host(4).unwrap());
     three_nodes(&lab, &lab.hosts()[..3]);
     at_night(lab.host(1).unwrap());
     lab.passed();
