@@ -107,8 +107,8 @@ impl Wanted {
         }
     }
 
-    /// What to say when a step does not go on. A downgrade is cancelled, since etcd keeps its data in the older format for
-    /// it (<https://etcd.io/docs/v3.6/downgrades/downgrade_3_6/>). An upgrade can go on later.
+    /// What to say when a step does not go on. A downgrade is cancelled, since etcd keeps its data in the older format
+    /// for it (<https://etcd.io/docs/v3.6/downgrades/downgrade_3_6/>). An upgrade can go on later.
     async fn stops(&self, client: &Client, why: &str) -> Failure {
         let text = match self.way {
             Way::Up => format!("{why}; `etcd-agent upgrade --cancel` goes back"),

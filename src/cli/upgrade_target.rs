@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 
 use super::version_path::running;
-use crate::model::{EtcdVersion, NodeStatus};
+use crate::model::{EtcdVersion, NodeStatus, etcd_or_package};
 
 /// The word for the package on the command line.
 const PACKAGE: &str = "package";
@@ -53,10 +53,10 @@ impl Target {
 
     /// The etcd, for people.
     pub(super) fn etcd(self) -> String {
-        match self {
-            Self::Version(version) => format!("etcd {version}"),
-            Self::Package => "the package's etcd".to_owned(),
-        }
+        etcd_or_package(match self {
+            Self::Version(version) => Some(version),
+            Self::Package => None,
+        })
     }
 }
 

@@ -18,6 +18,14 @@ pub struct EtcdVersion {
     pub patch: u64,
 }
 
+/// What runs, for people: this version, or else the etcd that the package of etcd brings.
+pub fn etcd_or_package(version: Option<EtcdVersion>) -> String {
+    version.map_or_else(
+        || "the package's etcd".to_owned(),
+        |version| format!("etcd {version}"),
+    )
+}
+
 impl EtcdVersion {
     /// The version that an etcd reports, without what a distribution or a pre-release adds: 3.5.16 for
     /// `3.5.16+dfsg`. `None` for a text that is not a version.
@@ -67,13 +75,18 @@ impl EtcdVersion {
 
 impl EtcdVersion {
     /// Why an etcd that runs this version must not be replaced by the one that `etcd.service` starts by itself; `None`
-    /// if it may be. Another patch of the same minor may also be an older one.
-    pub fn package_objection(self, package: Option<Self>) -> Option<String> {
+    /// if it may be. Another patch of the same minor may also be an older one. `upward` says what is against a newer
+    /// version.
+    pub fn package_objection(
+        self,
+        package: Option<Self>,
+        upward: impl FnOnce(Self) -> Option<String>,
+    ) -> Option<String> {
         let Some(package) = package else {
             return Some("it is not known which version etcd.service starts by itself".to_owned());
         };
-        if package >= self {
-            return self.upgrade_objection(package);
+        if package > self {
+            return upward(package);
         }
         let (major, minor) = self.series();
         (package.series() != self.series()).then(|| {

@@ -72,7 +72,7 @@ pub use corruption::{Differences, HashCheck, MemberHash, RepairSpec};
 pub use decision::{Decision, LearnerProgress, Memory};
 pub use directives::{DirectiveChange, Directives, EtcdSelection, NodeOrder, Paused};
 pub use etcd_flags::{etcd_flags, ignores_flag, is_etcd_flag, is_etcd_variable};
-pub use etcd_version::{EtcdVersion, forgets_promotions, is_old, is_too_old};
+pub use etcd_version::{EtcdVersion, etcd_or_package, forgets_promotions, is_old, is_too_old};
 pub use event::{Event, EventOutcome, EventsView};
 pub use fact::Fact;
 pub use genesis::{

@@ -38,9 +38,9 @@ pub(super) fn of_new_member(cx: &Context<'_>) -> Option<EtcdVersion> {
     }
 }
 
-/// The version of a member that is taken up again by an agent without memory: the one that runs, or else `otherwise`. Its
-/// former assignment may have named a version of which it hears from nobody, and the binary of `etcd.service` may not
-/// open the data.
+/// The version of a member that is taken up again by an agent without memory: the one that runs, or else `otherwise`.
+/// Its former assignment may have named a version of which it hears from nobody, and the binary of `etcd.service` may
+/// not open the data.
 pub(super) fn of_own_member(
     cx: &Context<'_>,
     member: (ClusterId, MemberId),
@@ -139,9 +139,9 @@ fn serving_peers<'a>(cx: &'a Context<'_>) -> impl Iterator<Item = (&'a NodeStatu
     })
 }
 
-/// True if all members that serve in this node's cluster report data of a newer format than this version opens, at least
-/// two of them: one may lie (rule 10). etcd converts the data of all members, so it has converted those here as well, or
-/// does as soon as this member is back.
+/// True if all members that serve in this node's cluster report data of a newer format than this version opens, at
+/// least two of them: one may lie (rule 10). etcd converts the data of all members, so it has converted those here as
+/// well, or does as soon as this member is back.
 fn others_have_converted(cx: &Context<'_>, version: EtcdVersion) -> bool {
     let members: Vec<&EtcdStatus> = serving_peers(cx).map(|(_, etcd)| etcd).collect();
     let newer = |etcd: &&EtcdStatus| {
@@ -151,8 +151,8 @@ fn others_have_converted(cx: &Context<'_>, version: EtcdVersion) -> bool {
     members.len() > 1 && members.iter().all(newer)
 }
 
-/// The version that runs here, if the former version is assigned after a cancelled upgrade and no longer opens the data,
-/// and why.
+/// The version that runs here, if the former version is assigned after a cancelled upgrade and no longer opens the
+/// data, and why.
 fn kept(seen: &EtcdSeen<'_>, assignment: &Assignment) -> Option<(Option<EtcdVersion>, String)> {
     let etcd = seen
         .etcd

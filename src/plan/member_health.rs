@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::context::Context;
-use super::safety::{CAUGHT_UP_ENTRIES, is_healthy};
+use super::safety::{has_caught_up, is_healthy};
 use crate::model::{
     EtcdStatus, Fact, Member, MemberId, MemberList, NodeName, NodeStatus, Reason, ReasonCode,
 };
@@ -122,7 +122,7 @@ pub(super) fn behind(cx: &Context<'_>, list: &MemberList, without: &NodeName) ->
         .voters()
         .filter_map(etcds)
         .filter(|(node, _)| *node != without);
-    stay.filter(|(_, etcd)| etcd.applied.saturating_add(CAUGHT_UP_ENTRIES) < newest)
+    stay.filter(|(_, etcd)| !has_caught_up(etcd.applied, newest))
         .map(|(node, etcd)| {
             let text = format!(
                 "etcd on {node} has applied entry {} of the log, and {newest} is there: it has not caught up",

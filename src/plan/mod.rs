@@ -94,7 +94,7 @@ pub use preview::preview;
 pub use reboot_lock::has_recorded;
 pub use removal_order::objection;
 pub use retention::{judge, keep_origin, needed_origin};
-pub use safety::{CAUGHT_UP_ENTRIES, Change, is_healthy, keeps_quorum, other_stores, with_other_stores};
+pub use safety::{Change, has_caught_up, is_healthy, keeps_quorum, other_stores, with_other_stores};
 pub use space::{SpaceSeen, wants_defrag};
 pub use standalone_backup::{backup_in, backup_of};
 pub use steps::{request_steps, steps};

@@ -11,7 +11,12 @@ use crate::model::{
 
 /// A member that is at most this many raft entries behind has caught up. Statuses are read one after the
 /// other, and a busy cluster continues to write meanwhile.
-pub const CAUGHT_UP_ENTRIES: u64 = 5000;
+const CAUGHT_UP_ENTRIES: u64 = 5000;
+
+/// True if a member at raft entry `at` has caught up with the entry `newest` of another one.
+pub fn has_caught_up(at: u64, newest: u64) -> bool {
+    at.saturating_add(CAUGHT_UP_ENTRIES) >= newest
+}
 
 /// A change of the member list, as far as quorum depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::under_way::under_way;
 use super::version::{self, lacks};
 use crate::model::{
     DirectiveChange, EtcdSelection, EtcdStatus, EtcdVersion, MemberList, Memory, NodeName, NodeStatus,
-    Observation, drops_v2, without_v2,
+    Observation, drops_v2, etcd_or_package, without_v2,
 };
 
 /// Why an order to upgrade or downgrade, or to cancel that, is refused; `None` for every other order. The
@@ -17,10 +17,10 @@ use crate::model::{
 pub fn upgrade_objection(observation: &Observation, change: &DirectiveChange) -> Option<String> {
     match change {
         DirectiveChange::Upgrade { to, pause_after } => {
-            objection(observation, *to, pause_after.as_ref(), false)
+            objection(observation, Target::Newer(*to), pause_after.as_ref())
         }
-        DirectiveChange::Downgrade { to } => objection(observation, *to, None, true),
-        DirectiveChange::FollowPackage => package_objection(observation),
+        DirectiveChange::Downgrade { to } => objection(observation, Target::Older(*to), None),
+        DirectiveChange::FollowPackage => objection(observation, Target::Package, None),
         DirectiveChange::CancelUpgrade => cancel_objection(observation),
         _ => None,
     }
@@ -39,12 +39,62 @@ pub fn downgrade_to_validate(observation: &Observation, change: &DirectiveChange
     (to.series() < running.series() && !etcd.downgrade_to.is_some_and(prepares)).then_some(*to)
 }
 
-fn objection(
-    observation: &Observation,
-    to: EtcdVersion,
-    pause_after: Option<&NodeName>,
-    downgrade: bool,
-) -> Option<String> {
+/// What all members are to run.
+#[derive(Clone, Copy)]
+enum Target {
+    /// A version below `etcd.versions_dir`, by an upgrade.
+    Newer(EtcdVersion),
+    /// The same by a downgrade.
+    Older(EtcdVersion),
+    /// The binary of `etcd.service` itself.
+    Package,
+}
+
+impl Target {
+    /// True if operators have selected it already.
+    fn is_selected(self, selected: Option<&EtcdSelection>) -> bool {
+        let (version, downgrade) = match self {
+            Self::Newer(to) => (Some(to), false),
+            Self::Older(to) => (Some(to), true),
+            Self::Package => return selected.is_none_or(|selected| selected.version.is_none()),
+        };
+        // The same version again continues an upgrade that was paused. It must not end the way back to that version.
+        selected.is_some_and(|selected| {
+            selected.version == version && !selected.cancelled && selected.downgrade == downgrade
+        })
+    }
+
+    /// Why the etcd of a node must not step to it directly.
+    fn step_objection(self, running: EtcdVersion, status: &NodeStatus) -> Option<String> {
+        let upward = |to| upward_objection(running, to, status);
+        match self {
+            Self::Newer(to) => upward(to),
+            Self::Older(to) => running.downgrade_objection(to),
+            Self::Package => running.package_objection(package_of(status), upward),
+        }
+    }
+
+    /// Why it is not there on all nodes.
+    fn lacks(self, cx: &Context<'_>, members: &[&NodeName]) -> Option<String> {
+        match self {
+            Self::Newer(to) | Self::Older(to) => {
+                let mut nodes = cx.known_nodes().into_iter();
+                nodes.find_map(|(node, status)| lacks(cx, node, status, to))
+            }
+            Self::Package => different_packages(cx, members),
+        }
+    }
+
+    /// The newest version that a member is to run.
+    fn newest(self, view: &Observation) -> Option<EtcdVersion> {
+        match self {
+            Self::Newer(to) | Self::Older(to) => Some(to),
+            Self::Package => newest_package(view),
+        }
+    }
+}
+
+fn objection(observation: &Observation, target: Target, pause_after: Option<&NodeName>) -> Option<String> {
     let view = as_coordinator(observation);
     let cx = Context::new(&view, &Memory::default());
     let list = match known_members(&cx) {
@@ -55,40 +105,15 @@ fn objection(
     if let Some(node) = pause_after.filter(|node| !members.contains(node)) {
         return Some(format!("{node} has no member: the upgrade cannot pause after it"));
     }
-    // The same version again continues an upgrade that was paused. It must not end the way back to that version.
-    let selected = cx.selected.as_ref();
-    if selected.is_some_and(|selected| {
-        selected.version == Some(to) && !selected.cancelled && selected.downgrade == downgrade
-    }) {
+    if target.is_selected(cx.selected.as_ref()) {
         return None;
     }
     quarantined(&cx)
         .or_else(|| unfinished(&cx, &members))
         .or_else(|| disturbed(&cx, &view, list))
-        .or_else(|| step_objection(&cx, &members, to, downgrade))
-        .or_else(|| {
-            cx.known_nodes()
-                .into_iter()
-                .find_map(|(node, status)| lacks(&cx, node, status, to))
-        })
-        .or_else(|| ignored_settings::objection(cx.spec, to))
-}
-
-/// Why the members are not to run the binary of `etcd.service` itself again.
-fn package_objection(observation: &Observation) -> Option<String> {
-    let view = as_coordinator(observation);
-    let cx = Context::new(&view, &Memory::default());
-    let list = match known_members(&cx) {
-        Ok(list) => list,
-        Err(reason) => return Some(reason.text),
-    };
-    cx.selected.as_ref()?.version?;
-    let members: Vec<&NodeName> = list.members.iter().filter_map(|m| cx.spec.node_of(m)).collect();
-    quarantined(&cx)
-        .or_else(|| unfinished(&cx, &members))
-        .or_else(|| disturbed(&cx, &view, list))
-        .or_else(|| package_step_objection(&cx, &members))
-        .or_else(|| ignored_settings::objection(cx.spec, newest_package(&view)?))
+        .or_else(|| each_step(&cx, &members, target))
+        .or_else(|| target.lacks(&cx, &members))
+        .or_else(|| ignored_settings::objection(cx.spec, target.newest(&view)?))
 }
 
 /// The newest version that `etcd.service` starts by itself on a node.
@@ -102,27 +127,20 @@ fn package_of(status: &NodeStatus) -> Option<EtcdVersion> {
     status.etcd_binaries.as_ref()?.base
 }
 
-/// Why a member must not be restarted with the binary of `etcd.service` itself.
-fn package_step_objection(cx: &Context<'_>, members: &[&NodeName]) -> Option<String> {
+/// The minors of the binaries that `etcd.service` starts by itself, if they are not the same.
+fn different_packages(cx: &Context<'_>, members: &[&NodeName]) -> Option<String> {
     let packages = members
         .iter()
         .filter_map(|node| Some((*node, package_of(cx.status_of(node)?)?)));
     let packages: Vec<(&NodeName, EtcdVersion)> = packages.collect();
     let oldest = packages.iter().min_by_key(|(_, version)| *version);
     let newest = packages.iter().max_by_key(|(_, version)| *version);
-    if let (Some((one, old)), Some((other, new))) = (oldest, newest)
-        && old.series() != new.series()
-    {
-        return Some(format!(
+    let ((one, old), (other, new)) = (oldest?, newest?);
+    (old.series() != new.series()).then(|| {
+        format!(
             "etcd.service starts etcd {old} by itself on {one} and {new} on {other}: install the same minor on all hosts"
-        ));
-    }
-    let from_to = |running: EtcdVersion, status: &NodeStatus| {
-        let to = package_of(status);
-        let why = running.package_objection(to);
-        why.or_else(|| upward_objection(running, to.filter(|to| *to > running)?, status))
-    };
-    each_step(cx, members, from_to)
+        )
+    })
 }
 
 /// The quarantine of a move. It ends only while the members run the version that they were moved to.
@@ -151,11 +169,9 @@ fn unfinished(cx: &Context<'_>, members: &[&NodeName]) -> Option<String> {
     if selected.cancelled {
         return Some(format!("{node} is not yet back from the cancelled {what}"));
     }
-    let to = selected
-        .version
-        .map_or_else(|| "the package's etcd".to_owned(), |version| version.to_string());
     Some(format!(
-        "the {what} to {to} is not complete on {node}: let it end, or `etcd-agent {what} --cancel` first"
+        "the {what} to {} is not complete on {node}: let it end, or `etcd-agent {what} --cancel` first",
+        etcd_or_package(selected.version)
     ))
 }
 
@@ -179,22 +195,6 @@ pub(super) fn disturbed(cx: &Context<'_>, view: &Observation, list: &MemberList)
     Some(format!("something else is under way: {}", first.text))
 }
 
-/// Why a member must not be upgraded directly to this version.
-fn step_objection(
-    cx: &Context<'_>,
-    members: &[&NodeName],
-    to: EtcdVersion,
-    downgrade: bool,
-) -> Option<String> {
-    each_step(cx, members, |running, status| {
-        if downgrade {
-            running.downgrade_objection(to)
-        } else {
-            upward_objection(running, to, status)
-        }
-    })
-}
-
 /// Why the etcd of this node must not be upgraded directly to `to`.
 fn upward_objection(running: EtcdVersion, to: EtcdVersion, status: &NodeStatus) -> Option<String> {
     version::step_objection(running, to, status.v2_entries).or_else(|| {
@@ -204,13 +204,8 @@ fn upward_objection(running: EtcdVersion, to: EtcdVersion, status: &NodeStatus) 
     })
 }
 
-/// The first member whose etcd must not get another version, and why. `objection` judges an etcd with converted data by
-/// the version that it runs.
-fn each_step(
-    cx: &Context<'_>,
-    members: &[&NodeName],
-    objection: impl Fn(EtcdVersion, &NodeStatus) -> Option<String>,
-) -> Option<String> {
+/// The first member whose etcd must not step to the target directly, and why.
+fn each_step(cx: &Context<'_>, members: &[&NodeName], target: Target) -> Option<String> {
     members.iter().find_map(|node| {
         let status = cx.status_of(node)?;
         let etcd = status.etcd.known()?;
@@ -226,7 +221,7 @@ fn each_step(
                 stored.major, stored.minor
             ));
         }
-        let why = objection(running, status)?;
+        let why = target.step_objection(running, status)?;
         Some(format!("on {node}: {why}"))
     })
 }

@@ -87,7 +87,10 @@ pub fn wants_version(seen: &EtcdSeen<'_>) -> Result<Option<String>, String> {
     if older && selected.cancelled {
         goes_back(seen, etcd, running, selected.version)?;
     } else if selected.version.is_none() {
-        package_objection(seen, running).map_or(Ok(()), Err)?;
+        let upward = |newer| own_objection(seen, running, newer);
+        running
+            .package_objection(seen.binaries.base, upward)
+            .map_or(Ok(()), Err)?;
     } else if let Some(target) = target {
         let down = older && selected.downgrade;
         let why = if down {
@@ -126,16 +129,8 @@ fn own_objection(seen: &EtcdSeen<'_>, running: EtcdVersion, to: EtcdVersion) -> 
     step_objection(running, to, seen.v2_entries).or_else(|| seen.v2.objection(seen.now, running, to))
 }
 
-/// Why the etcd here must not be replaced by the binary of `etcd.service` itself, which operators have selected again.
-fn package_objection(seen: &EtcdSeen<'_>, running: EtcdVersion) -> Option<String> {
-    match seen.binaries.base {
-        Some(base) if base > running => own_objection(seen, running, base),
-        base => running.package_objection(base),
-    }
-}
-
-/// True if this node is to step to an etcd without the v2 API, or its next start takes one, and only its disk can object.
-/// The disk is read only then.
+/// True if this node is to step to an etcd without the v2 API, or its next start takes one, and only its disk can
+/// object. The disk is read only then.
 pub fn disk_decides(observation: &Observation) -> bool {
     needs_disk(&Context::new(observation, &Memory::default()))
 }
@@ -244,8 +239,8 @@ impl BinaryTrouble {
 }
 
 /// Why the etcd that runs here, once stopped, might not start again: the version of its next start does not open its
-/// data, or its binary was replaced by one that skips a minor. `unread`: it is not known yet which version `etcd.service`
-/// starts by itself.
+/// data, or its binary was replaced by one that skips a minor. `unread`: it is not known yet which version
+/// `etcd.service` starts by itself.
 pub fn binary_trouble(seen: &EtcdSeen<'_>, unread: bool) -> Option<BinaryTrouble> {
     let etcd = seen.etcd?;
     let running = EtcdVersion::reported(&etcd.version)?;
@@ -270,8 +265,8 @@ pub fn binary_trouble(seen: &EtcdSeen<'_>, unread: bool) -> Option<BinaryTrouble
     wants_base(seen, etcd, running).err()
 }
 
-/// Why the etcd here must not be restarted now, although that was granted: it reports `own`, and its next start would not
-/// open the data.
+/// Why the etcd here must not be restarted now, although that was granted: it reports `own`, and its next start would
+/// not open the data.
 pub fn version_objection(observation: &Observation, own: &EtcdStatus) -> Option<String> {
     let cx = Context::new(observation, &Memory::default());
     let none = EtcdBinaries::default();

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use crate::model::{
     ActiveState, Member, MemberId, MemberList, NodeName, NodeStatus, RaftTerm, Removal, SteadyMs,
 };
-use crate::plan::{CAUGHT_UP_ENTRIES, Change, is_healthy, is_lost, keeps_quorum, misses};
+use crate::plan::{Change, has_caught_up, is_healthy, is_lost, keeps_quorum, misses};
 use crate::ports::PortResult;
 
 use crate::agent::Agent;
@@ -210,9 +210,7 @@ async fn check_again(
     let index = |status: &NodeStatus| status.etcd.known().map(|e| (e.member_id, e.index));
     let here = agent.ports.etcd.status().await?.index;
     let caught_up = fresh.values().filter_map(index).any(|(id, index)| {
-        id == learner
-            && index.saturating_add(CAUGHT_UP_ENTRIES) >= here
-            && index.saturating_mul(10) >= here.saturating_mul(9)
+        id == learner && has_caught_up(index, here) && index.saturating_mul(10) >= here.saturating_mul(9)
     });
     if caught_up && list.get(learner).is_some_and(|m| m.is_learner) {
         return Ok(());

@@ -15,8 +15,8 @@ use crate::agent::Agent;
 /// Timeout of one request.
 const ASK: Duration = Duration::from_secs(8);
 
-/// The answers of one node.
-struct Answers<'a> {
+/// What one node answers.
+struct Witness<'a> {
     node: &'a NodeName,
     /// The status that its agent reports.
     status: Option<NodeStatus>,
@@ -81,7 +81,7 @@ async fn is_removed(
         .filter(|n| **n != agent.spec.node)
         .collect();
     let asked = join_all(others.iter().map(|node| ask(agent, node)));
-    let (nodes, own) = join(asked, own_list(agent, cluster)).await;
+    let (witnesses, own) = join(asked, own_list(agent, cluster)).await;
     // A removed member cannot read a list through quorum.
     if own.is_some_and(|list| list.get(member).is_some()) && !mutant!(BelievesRemovals) {
         return Ok(false);
@@ -93,9 +93,9 @@ async fn is_removed(
     let mut gone = 0;
     let (mut has, mut alone) = (false, true);
     let out = agent.shared.directives().out;
-    for answers in &nodes {
-        let etcd = answers.list.as_ref().filter(telling);
-        let status = answers.status.as_ref();
+    for witness in &witnesses {
+        let etcd = witness.list.as_ref().filter(telling);
+        let status = witness.status.as_ref();
         let agents = status.and_then(|status| status.members.known()).filter(telling);
         if etcd.or(agents).is_some_and(lacks) {
             gone += 1;
@@ -104,7 +104,7 @@ async fn is_removed(
             has |= etcd.or(agents).is_some();
             // A spare has no member that could contradict. A node that was ordered out must not have one
             // either.
-            alone &= out.contains(answers.node) || status.is_some_and(|status| status.assignment.is_none());
+            alone &= out.contains(witness.node) || status.is_some_and(|status| status.assignment.is_none());
         }
     }
     // The last voter has no second witness: its list is enough when every other node answers and has no
@@ -122,7 +122,7 @@ async fn is_removed(
     )))
 }
 
-async fn ask<'a>(agent: &Agent, node: &'a NodeName) -> Answers<'a> {
+async fn ask<'a>(agent: &Agent, node: &'a NodeName) -> Witness<'a> {
     let etcd = agent.ports.etcd.of(node);
     let list = async {
         match etcd {
@@ -132,7 +132,7 @@ async fn ask<'a>(agent: &Agent, node: &'a NodeName) -> Answers<'a> {
     };
     let status = timeout(ASK, agent.ports.peers.status(node));
     let (status, list) = join(status, list).await;
-    Answers {
+    Witness {
         node,
         status: status.ok().and_then(Result::ok),
         list,

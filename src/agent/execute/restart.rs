@@ -10,7 +10,7 @@ use crate::model::{
     ActiveState, EtcdStatus, EtcdVersion, Fact, Grant, InForce, MemberId, MemberList, NodeName, NodeOrder,
     NodeStatus, RaftTerm, StartFence,
 };
-use crate::plan::{self, CAUGHT_UP_ENTRIES};
+use crate::plan;
 use crate::ports::{PortError, PortResult};
 
 use crate::agent::Agent;
@@ -112,7 +112,7 @@ async fn fence_grant(
     let indexes = others.iter().map(|(_, etcd)| etcd.index);
     let newest = indexes.chain([own.index]).max().unwrap_or_default();
     for (status, etcd) in &others {
-        if etcd.applied.saturating_add(CAUGHT_UP_ENTRIES) < newest {
+        if !plan::has_caught_up(etcd.applied, newest) {
             return Err(stale(format_args!("{} has not caught up", status.node)));
         }
     }

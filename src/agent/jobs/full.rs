@@ -7,7 +7,7 @@ use crate::agent::Agent;
 use crate::agent::jobs::{no_store, spawn};
 use crate::backup::{self, BackupMeta, Cause, CausedBy};
 use crate::model::{Backoff, BackupFormat, NodeName, OperatorRequest, RequestState};
-use crate::plan::CAUGHT_UP_ENTRIES;
+use crate::plan::has_caught_up;
 use crate::ports::{Etcd, PortError, PortResult};
 use crate::telemetry::{BackupKind, Success};
 
@@ -24,7 +24,7 @@ async fn caught_up(agent: &Agent, from: &NodeName) -> PortResult<Arc<dyn Etcd>> 
     };
     let (here, there) = (own.status().await?, other.status().await?);
     let same = there.cluster_id == here.cluster_id && there.leader.is_some() && there.leader == here.leader;
-    if same && there.applied.saturating_add(CAUGHT_UP_ENTRIES) >= here.applied {
+    if same && has_caught_up(there.applied, here.applied) {
         return Ok(other);
     }
     Err(PortError::Retryable(format!(

@@ -11,7 +11,7 @@ use crate::plan::{self, EtcdSeen, StopWish};
 /// # Errors
 /// Why this node does not follow the version that operators have selected.
 pub(super) fn wanted(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>) -> Result<Option<String>, String> {
-    if facts.assignment.as_ref().is_none_or(|a| a.removed) {
+    if !has_member(facts) {
         return Ok(None);
     }
     let selected = selected(facts);
@@ -29,7 +29,7 @@ pub(super) fn with_version(
     wanted: &Result<Option<String>, String>,
     wish: Option<RestartWish>,
 ) -> Option<RestartWish> {
-    if facts.assignment.as_ref().is_none_or(|a| a.removed) {
+    if !has_member(facts) {
         return transport::with_listener(transport, wish);
     }
     if let Ok(Some(why)) = wanted {
@@ -65,10 +65,20 @@ pub(super) fn binary_trouble(
     run: Option<&EtcdRun>,
     wish: StopWish,
 ) -> Option<String> {
-    facts.assignment.as_ref().filter(|a| !a.removed)?;
+    if !has_member(facts) {
+        return None;
+    }
     let selected = selected(facts);
     let seen = seen_by(agent, facts, run, selected.as_ref());
     plan::binary_trouble(&seen, facts.base_unknown)?.against(wish)
+}
+
+/// True if this node has a member that was not removed.
+fn has_member(facts: &Facts) -> bool {
+    facts
+        .assignment
+        .as_ref()
+        .is_some_and(|assignment| !assignment.removed)
 }
 
 /// What operators have selected.

@@ -27,6 +27,7 @@ mod moves;
 mod orders;
 mod package;
 mod properties;
+mod quarantine;
 mod reboots;
 mod resizing;
 mod restarts;

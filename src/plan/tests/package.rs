@@ -106,7 +106,7 @@ fn the_package_is_followed_only_by_a_whole_cluster_with_one_minor_of_it() {
     peer(&mut under_way, 2).assignment.as_mut().unwrap().etcd_version = None;
     let why = objection(&under_way).unwrap();
     assert!(
-        why.contains("the upgrade to 3.5.40 is not complete on n3"),
+        why.contains("the upgrade to etcd 3.5.40 is not complete on n3"),
         "{why}"
     );
 

@@ -171,7 +171,7 @@ fn another_upgrade_begins_only_after_the_last_one_has_ended() {
     select(&mut obs, &to("3.6.16"));
     let found = upgrade_objection(&obs, &upgrade("3.5.40")).unwrap();
     assert!(
-        found.contains("the upgrade to 3.6.16 is not complete on n1"),
+        found.contains("the upgrade to etcd 3.6.16 is not complete on n1"),
         "{found}"
     );
     let back = EtcdSelection {
