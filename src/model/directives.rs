@@ -282,9 +282,9 @@ impl Directives {
         (names > MOST_NAMES).then(|| format!("it has {names} node names, expected at most {MOST_NAMES}"))
     }
 
-    /// True if `told` is too far ahead of this register to be believed from a single peer.
-    pub fn is_far_below(&self, told: &Self) -> bool {
-        told.version > self.version.saturating_add(FAR)
+    /// True if `reported` is too far ahead of this register to be believed from a single peer.
+    pub fn is_far_below(&self, reported: &Self) -> bool {
+        reported.version > self.version.saturating_add(FAR)
     }
 
     /// The register after an operator on node `by` has ordered this size; `None` if that was the last ordered

@@ -191,9 +191,9 @@ mod tests {
         list.begun.insert(2);
         let carried = list.carry("reloaded");
         assert!(carried.handed.is_empty() && carried.begun.is_empty());
-        let told = |id: &u64| (carried.all[id].state, carried.all[id].message.as_str());
-        assert_eq!(told(&1), (RequestState::Done, "stored"));
-        assert_eq!(told(&2), (RequestState::Failed, "reloaded"));
+        let outcome = |id: &u64| (carried.all[id].state, carried.all[id].message.as_str());
+        assert_eq!(outcome(&1), (RequestState::Done, "stored"));
+        assert_eq!(outcome(&2), (RequestState::Failed, "reloaded"));
         assert_eq!(carried.newest, 2, "no number is given twice");
     }
 }

@@ -57,7 +57,7 @@ impl World {
             Request::Accept(m) => Some(Reply::Accept(on_accept(&mut after, &electorate, m))),
             Request::Enquire(m) => on_enquire(&mut after, &electorate, m)
                 .ok()
-                .map(|told| Reply::Enquire(Box::new(told))),
+                .map(|reported| Reply::Enquire(Box::new(reported))),
         };
         let reply = reply.filter(|reply| {
             !matches!(
@@ -139,13 +139,17 @@ impl World {
                     return (self.idle, Some(round.value()));
                 }
             }
-            (Process::Enquiring { replies }, Reply::Enquire(told)) => {
+            (Process::Enquiring { replies }, Reply::Enquire(reported)) => {
                 let mine = match self.requests.get(request) {
                     Request::Enquire(m) => m.incarnation.clone(),
                     Request::Prepare(_) | Request::Accept(_) => return (process, None),
                 };
-                if told.incarnations.get(&self.requests.get(request).from().clone()) == Some(&mine) {
-                    replies.insert(sender, (**told).clone());
+                if reported
+                    .incarnations
+                    .get(&self.requests.get(request).from().clone())
+                    == Some(&mine)
+                {
+                    replies.insert(sender, (**reported).clone());
                 }
             }
             _ => return (process, None),

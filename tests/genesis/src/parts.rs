@@ -85,7 +85,7 @@ pub(crate) fn ends_of_phase_1(prepare: &Prepare, round: &Round, promises: &Repli
     let others: Vec<_> = promises.iter().filter(|(node, _)| *node != me).collect();
     let mut asked = vec![(first, 0_usize)];
     let mut ends: BTreeMap<String, Accept> = BTreeMap::new();
-    while let Some((round, heard)) = asked.pop() {
+    while let Some((round, answered)) = asked.pop() {
         if round.prepared() == Outcome::Reached {
             let accept = round.accept();
             ends.insert(serde_json::to_string(&accept).unwrap(), accept);
@@ -94,14 +94,14 @@ pub(crate) fn ends_of_phase_1(prepare: &Prepare, round: &Round, promises: &Repli
         // The order of the promises matters only for which one is last, so try each remaining promise as the
         // next one.
         for (at, (node, replies)) in others.iter().enumerate() {
-            if heard & (1 << at) != 0 {
+            if answered & (1 << at) != 0 {
                 continue;
             }
             for reply in *replies {
                 let Reply::Prepare(reply) = reply else { continue };
                 let mut next = round.clone();
                 next.on_prepare_reply(node, reply.clone());
-                asked.push((next, heard | (1 << at)));
+                asked.push((next, answered | (1 << at)));
             }
         }
     }

@@ -245,7 +245,7 @@ impl World {
                 (votes.promised.as_ref().map(ballot), accepted)
             })
             .collect();
-        let heard = match self.processes.get(process) {
+        let received = match self.processes.get(process) {
             Process::Enquiring { replies } => replies.len() + 1,
             _ => 0,
         };
@@ -258,7 +258,7 @@ impl World {
             record.superseded.len(),
             record.incarnations.len(),
         );
-        let shape = hash(&(life, votes, heard, chosen, known));
+        let shape = hash(&(life, votes, received, chosen, known));
         self.shapes.insert((elector, process), shape);
         shape
     }

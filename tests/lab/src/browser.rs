@@ -185,8 +185,8 @@ impl Browser {
         let mut bytes = serde_json::to_vec(&message)?;
         bytes.push(0);
         let log = self.profile.join("log");
-        let told = self.to.write_all(&bytes).and_then(|()| self.to.flush());
-        told.with_context(|| format!("{method}: {}", fs::read_to_string(&log).unwrap_or_default()))?;
+        let sent = self.to.write_all(&bytes).and_then(|()| self.to.flush());
+        sent.with_context(|| format!("{method}: {}", fs::read_to_string(&log).unwrap_or_default()))?;
         let until = Instant::now() + PATIENCE;
         loop {
             let answer = self.next(until);

@@ -145,10 +145,10 @@ impl Lab {
                 systemctl kill -s QUIT etcd
                 sleep 2
                 journalctl -q -o cat -n 9000 -u etcd | awk '
-                    function told() { if (state ~ /minutes/ && frames ~ /etcdserver/) print state frames }
-                    /^goroutine / { told(); state = $0; sub(/.*\[/, "[", state); frames = "" }
+                    function show() { if (state ~ /minutes/ && frames ~ /etcdserver/) print state frames }
+                    /^goroutine / { show(); state = $0; sub(/.*\[/, "[", state); frames = "" }
                     /^(go[.]etcd|sync|net)/ { sub(/\([^()]*\)$/, ""); frames = frames " " $0 }
-                    END { told() }' | sed 's,go.etcd.io/etcd/server/v3/,,g' | head -n 20
+                    END { show() }' | sed 's,go.etcd.io/etcd/server/v3/,,g' | head -n 20
             fi"#;
         let mut text = String::new();
         for host in self.hosts().iter().filter(|host| host.is_on()) {

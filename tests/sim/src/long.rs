@@ -289,11 +289,11 @@ fn steps(rng: &mut Rng) -> Call {
 
 /// The call fails once, a few times, or until it is repaired.
 fn fails(rng: &mut Rng, call: Call) -> Broken {
-    let may_be_unheard = !matches!(call, Call::Unit | Call::Inspect | Call::Remember);
+    let answer_may_be_lost = !matches!(call, Call::Unit | Call::Inspect | Call::Remember);
     Broken {
         call,
-        how: if may_be_unheard && rng.chance(40) {
-            How::Unheard
+        how: if answer_may_be_lost && rng.chance(40) {
+            How::AnswerLost
         } else {
             How::Refused
         },

@@ -244,7 +244,7 @@ impl Schedule {
             9..12 => Fault::DefragAll(a),
             12 => Fault::CancelDefrag(a),
             13 => Fault::Breaks(a, broken(How::Refused)),
-            14 => Fault::Breaks(a, broken(How::Unheard)),
+            14 => Fault::Breaks(a, broken(How::AnswerLost)),
             15 => network(rng, a, b),
             16 | 17 => Fault::Mend,
             18 => Fault::Noise(rng.below(20), rng.below(40), rng.below(400)),

@@ -33,7 +33,7 @@ pub struct Follower {
 
 impl Follower {
     pub fn start(etcd: &RealEtcd, store: &Arc<dyn ObjectStore>, full: &BackupId, node: &str) -> Self {
-        let (told, covered) = watch::channel(None);
+        let (reports, covered) = watch::channel(None);
         let stop = CancellationToken::new();
         let (newer, newest) = watch::channel(None);
         let (etcd, store, full) = (etcd.member(), store.clone(), full.clone());
@@ -47,7 +47,7 @@ impl Follower {
         };
         let task = tokio::spawn(async move {
             let tell = |progress: Progress| {
-                told.send_replace(Some(progress));
+                reports.send_replace(Some(progress));
             };
             // Like the agent: after a retryable error or a moment without a leader, continue from the state
             // in the store.
@@ -82,11 +82,11 @@ impl Follower {
     }
 
     pub async fn tells(&mut self, what: impl Fn(&Progress) -> bool) {
-        let told = self
+        let reported = self
             .covered
             .wait_for(|progress| progress.as_ref().is_some_and(&what));
-        let told = tokio::time::timeout(LONG, told).await.unwrap().map(drop);
-        assert!(told.is_ok(), "it has ended: {:?}", (&mut self.task).await);
+        let reported = tokio::time::timeout(LONG, reported).await.unwrap().map(drop);
+        assert!(reported.is_ok(), "it has ended: {:?}", (&mut self.task).await);
     }
 
     /// Stops the follower after it has stored the changes that it received.

@@ -166,8 +166,8 @@ fn nobody_has_leave_to_stop_it(lab: &Lab) {
     wait_found(n1, "ca.crt", "etcd's user may not read it");
     for host in [n1, n2] {
         let answer = agent(host, &["ok-to-stop", "n1"]);
-        let told = answer.stdout.contains("tls-files-unusable") && answer.stdout.contains(&ca);
-        assert!(answer.code == 4 && told, "{}", answer.stdout);
+        let shown = answer.stdout.contains("tls-files-unusable") && answer.stdout.contains(&ca);
+        assert!(answer.code == 4 && shown, "{}", answer.stdout);
         ok_to_stop(host, &["n3"]);
     }
     gets_no_lock(n1, "etcd here might not start again");
@@ -184,9 +184,9 @@ fn nobody_has_leave_to_stop_it(lab: &Lab) {
         Ok(n1.systemctl(&["show", "-P", "Result", "etcd"])?.stdout.trim() == "exit-code")
     })
     .unwrap();
-    let told = n1.journalctl(&["-u", "etcd", "-n", "200"]).unwrap();
+    let shown = n1.journalctl(&["-u", "etcd", "-n", "200"]).unwrap();
     let without = "etcd stops without leave after 20 s: etcd here might not start again: [etcd.client_tls]";
-    assert!(told.contains(without), "{told}");
+    assert!(shown.contains(without), "{shown}");
     sh(n1, &format!("chmod 0644 {ca}"));
     lab.wait_healthy(3, SOON).unwrap();
     wait_good(n1);

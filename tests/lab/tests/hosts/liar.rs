@@ -239,9 +239,9 @@ impl Cluster<'_> {
         })
         .unwrap();
         let refused = |version: u64, why: &str| {
-            let told = format!("operators' orders as {name} reports them (version {version} by {name}, ");
+            let orders = format!("operators' orders as {name} reports them (version {version} by {name}, ");
             for host in &self.honest {
-                wait_words(host, "orders-refused", &told);
+                wait_words(host, "orders-refused", &orders);
                 wait_words(host, "orders-refused", why);
                 let own = status(host).unwrap()["node"]["steering"]["directives"].clone();
                 assert_eq!((&own["version"], &own["out"]), (&json!(0), &json!([])), "{own}");

@@ -112,8 +112,8 @@ fn s39_a_store_of_etcd_manager_is_never_taken_for_empty_and_is_restored() {
     lab.configure(|_, _| ()).unwrap();
     lab.start_agents().unwrap();
     for host in lab.hosts() {
-        let told = wait_reason(host, "store-without-epoch");
-        assert!(told.contains("etcd-agent restore latest"), "{told}");
+        let reason = wait_reason(host, "store-without-epoch");
+        assert!(reason.contains("etcd-agent restore latest"), "{reason}");
     }
     holds_for("nothing is formed", Duration::from_secs(10), || {
         let off = |host: &Host| host.main_pid("etcd.service").unwrap().is_none();
@@ -142,8 +142,8 @@ fn s39_a_store_of_etcd_manager_is_never_taken_for_empty_and_is_restored() {
     .unwrap();
 
     // The command waits for a person, who deletes it.
-    let told = wait_coordinator_says(&lab, "command-waiting");
-    assert!(told.contains(COMMAND), "{told}");
+    let reason = wait_coordinator_says(&lab, "command-waiting");
+    assert!(reason.contains(COMMAND), "{reason}");
     let commands = listed(n1, &["etcd-manager", "commands", "list"], "commands");
     assert_eq!(commands[0]["restore"], newest.as_str(), "{commands:?}");
     agent(n1, &["etcd-manager", "commands", "delete", COMMAND])

@@ -47,17 +47,22 @@ fn a_smaller_size_in_the_store_alone_is_not_followed(lab: &Lab, load: &Load) {
     assert_eq!(lab.s3().read(key.unwrap()).unwrap(), forged);
     // An agent reads the store when it starts.
     lab.start_agents().unwrap();
-    let told = "the store asks for 1 members, and the size stays 5: nobody has ordered fewer members";
+    let warning = "the store asks for 1 members, and the size stays 5: nobody has ordered fewer members";
     for host in lab.hosts() {
         let text = wait_reason(host, "size-unconfirmed");
-        assert!(text.contains(told), "{text}");
+        assert!(text.contains(warning), "{text}");
         let plan = agent(host, &["plan"]).ok().unwrap().stdout;
         assert!(plan.contains("size-unconfirmed"), "{plan}");
     }
     load.wait_for(200, SOON).unwrap();
     // Logged when the reasons change, and with what the coordinator does, but not at each look. An agent that is found
     // late after its restart changes the reasons.
-    let lines = || lab.hosts().iter().map(|host| logged(host, told)).sum::<usize>();
+    let lines = || {
+        lab.hosts()
+            .iter()
+            .map(|host| logged(host, warning))
+            .sum::<usize>()
+    };
     wait_until("few more lines within 10 s", SOON, || {
         let before = lines();
         std::thread::sleep(Duration::from_secs(10));
@@ -68,7 +73,7 @@ fn a_smaller_size_in_the_store_alone_is_not_followed(lab: &Lab, load: &Load) {
     .unwrap();
     for host in lab.hosts() {
         assert_eq!(status(host).unwrap()["size"], 5, "{}", host.name());
-        wait_logged(host, told);
+        wait_logged(host, warning);
     }
     assert_eq!(member_ids(lab, n1).unwrap(), members);
     assert_eq!(etcd_pids(lab.hosts()), pids);

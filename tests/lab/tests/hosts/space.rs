@@ -63,12 +63,12 @@ fn defragmentations_with(lab: &Lab, lost: Option<&Host>) -> Vec<(String, String,
 fn story(lab: &Lab) -> Vec<(u64, String, String, String)> {
     let of = |host: &Host| {
         let events = listed(host, &["events", "-n", "512"], "events");
-        let told = events.into_iter().map(|event| {
+        let lines = events.into_iter().map(|event| {
             let at = event["at"].as_u64().unwrap();
             let decision = event["decision"].as_str().unwrap().to_owned();
             (at, decision, host.name().to_owned(), event["reasons"].to_string())
         });
-        told.collect::<Vec<_>>()
+        lines.collect::<Vec<_>>()
     };
     let mut story: Vec<_> = lab.hosts().iter().flat_map(of).collect();
     story.retain(|(_, decision, _, _)| ["compact", "defrag", "disarm-no-space"].contains(&decision.as_str()));

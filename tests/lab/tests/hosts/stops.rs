@@ -111,8 +111,8 @@ fn shuts_down_promptly(lab: &Lab, host: &Host) -> [String; 2] {
     let since = now(lab);
     let took = host.power_off().unwrap();
     eprintln!("{} has shut down in {took:?}", host.name());
-    let told = |unit: &str| host.journalctl(&["-u", unit, "--since", &since]).unwrap();
-    let [agents, etcds] = ["etcd-agent", "etcd"].map(told);
+    let journal = |unit: &str| host.journalctl(&["-u", unit, "--since", &since]).unwrap();
+    let [agents, etcds] = ["etcd-agent", "etcd"].map(journal);
     assert!(took < PROMPT, "{took:?}:\n{agents}\n{etcds}");
     // As a stop does that may be held back.
     for waits in ["waits for leave", "without leave"] {

@@ -73,7 +73,7 @@ fn crowd(lab: &Lab, strangers: &[Ipv4Addr], over: &AtomicBool) -> Result<()> {
     let all = pairs
         .flat_map(|pair| [pair; EACH])
         .map(|(from, to)| say_nothing(from, to));
-    let told = async {
+    let answer = async {
         for _ in 0..MOST_LOOKS {
             if over.load(Ordering::Relaxed) {
                 return Ok(());
@@ -88,7 +88,7 @@ fn crowd(lab: &Lab, strangers: &[Ipv4Addr], over: &AtomicBool) -> Result<()> {
     runtime.block_on(async {
         tokio::select! {
             _ = join_all(all) => anyhow::bail!("the strangers ended too early"),
-            ended = told => ended,
+            ended = answer => ended,
         }
     })
 }
@@ -103,7 +103,7 @@ impl Drop for Ends<'_> {
 }
 
 /// The names of the peers whose observations an agent receives.
-fn heard(host: &Host) -> Result<Vec<String>> {
+fn received(host: &Host) -> Result<Vec<String>> {
     let status = status(host)?;
     let peers = status["peers"].as_object().context("peers")?;
     let known = peers.iter().filter(|(_, fact)| fact["fact"] == "known");
@@ -135,11 +135,11 @@ fn strangers_fill_the_peer_api(lab: &Lab) {
         }
         for host in lab.hosts() {
             let what = format!("{} to receive from its peers", host.name());
-            wait_until(&what, SOON, || Ok(heard(host)?.len() == 2)).unwrap();
+            wait_until(&what, SOON, || Ok(received(host)?.len() == 2)).unwrap();
         }
         // A peer that sends nothing counts as unreachable after 12 s.
         holds_for("all agents see each other", Duration::from_secs(15), || {
-            lab.hosts().iter().all(|host| heard(host).unwrap().len() == 2)
+            lab.hosts().iter().all(|host| received(host).unwrap().len() == 2)
         });
         drop(ends);
         crowd.join().unwrap().unwrap();

@@ -305,9 +305,9 @@ fn c09g_s29_a_full_and_an_increment_on_demand() {
     // C9 g: an action that runs concurrently with the loop is not reported as done.
     let events = listed(leader, &["events", "-n", "512"], "events");
     let mut of_backups = events.iter().filter(|event| event["decision"] == "backup");
-    let told = |event: &serde_json::Value| event["outcome"] == "begun";
-    assert!(of_backups.next().is_some_and(told), "{events:?}");
-    assert!(of_backups.all(told), "{events:?}");
+    let begun = |event: &serde_json::Value| event["outcome"] == "begun";
+    assert!(of_backups.next().is_some_and(begun), "{events:?}");
+    assert!(of_backups.all(begun), "{events:?}");
     put(&lab, "after", "the full");
     let stored = increment_now(leader);
     assert!(

@@ -31,9 +31,9 @@ pub(super) fn list(rng: &mut Rng, list: &mut MemberList) {
 }
 
 /// Falsifies the member list that the etcd of a lying host returns.
-pub fn members(world: &mut World, host: usize, told: &mut MemberList) {
+pub fn members(world: &mut World, host: usize, lie: &mut MemberList) {
     if let Some(rng) = chance(world, host) {
-        list(rng, told);
+        list(rng, lie);
     }
 }
 

@@ -35,9 +35,9 @@ pub fn status(world: &mut World, host: usize, mut status: NodeStatus) -> NodeSta
             }
             3 => {
                 let real = status.members.known().cloned();
-                if let Some(mut told) = real.or_else(|| status.genesis.as_ref().map(Genesis::founders)) {
-                    etcd::list(rng, &mut told);
-                    status.members = Fact::Known(told);
+                if let Some(mut lie) = real.or_else(|| status.genesis.as_ref().map(Genesis::founders)) {
+                    etcd::list(rng, &mut lie);
+                    status.members = Fact::Known(lie);
                 }
             }
             4 => status.eligible = !status.eligible,

@@ -113,24 +113,24 @@ fn lock(rng: &mut Rng, holder: &NodeName, term: RaftTerm, now: UnixMs) -> Reboot
 /// Adds orders that no operator gave and that exceed what one node may order.
 pub(super) fn orders(rng: &mut Rng, status: &mut NodeStatus, names: &[NodeName]) {
     let me = status.node.clone();
-    let told = &mut status.steering.directives;
-    told.by = Some(me.clone());
-    told.version = told.version.saturating_add(1);
+    let lie = &mut status.steering.directives;
+    lie.by = Some(me.clone());
+    lie.version = lie.version.saturating_add(1);
     match rng.below(4) {
-        0 => told.version = u64::MAX,
+        0 => lie.version = u64::MAX,
         // Another node may have some orders that this one has not received.
-        1 => told.version = told.version.saturating_add(2000),
-        2 => told.by = None,
-        _ => told.out = names.iter().filter(|name| **name != me).cloned().collect(),
+        1 => lie.version = lie.version.saturating_add(2000),
+        2 => lie.by = None,
+        _ => lie.out = names.iter().filter(|name| **name != me).cloned().collect(),
     }
     if rng.chance(50) {
-        told.paused = Some(Paused {
+        lie.paused = Some(Paused {
             since: UnixMs(0),
             by: me,
         });
     }
-    if told.out.is_empty() && told.by.is_some() && told.version < 1000 {
-        told.version = u64::MAX;
+    if lie.out.is_empty() && lie.by.is_some() && lie.version < 1000 {
+        lie.version = u64::MAX;
     }
 }
 
@@ -138,13 +138,13 @@ pub(super) fn orders(rng: &mut Rng, status: &mut NodeStatus, names: &[NodeName])
 pub(super) fn cancel(rng: &mut Rng, status: &mut NodeStatus) {
     let former = VERSIONS[rng.index(2)];
     let selected = Some(former).filter(|_| rng.chance(50));
-    let told = &mut status.steering.directives;
-    told.by = Some(status.node.clone());
-    told.version += 1;
-    told.etcd = Some(EtcdSelection {
+    let lie = &mut status.steering.directives;
+    lie.by = Some(status.node.clone());
+    lie.version += 1;
+    lie.etcd = Some(EtcdSelection {
         epoch: etcd_agent::model::Epoch::default(),
         version: selected,
-        before: told.etcd.take().and_then(|etcd| etcd.version),
+        before: lie.etcd.take().and_then(|etcd| etcd.version),
         pause_after: None,
         downgrade: false,
         cancelled: true,

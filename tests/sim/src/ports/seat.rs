@@ -103,7 +103,7 @@ impl Seat {
         match how {
             None => Ok(false),
             Some(How::Refused) => Err(PortError::Retryable(format!("{call:?} is refused"))),
-            Some(How::Unheard) => Ok(true),
+            Some(How::AnswerLost) => Ok(true),
         }
     }
 

@@ -31,7 +31,7 @@ pub enum How {
     /// It is refused and has no effect.
     Refused,
     /// It takes effect, and its answer is lost.
-    Unheard,
+    AnswerLost,
 }
 
 /// A call that fails.

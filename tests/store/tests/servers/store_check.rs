@@ -16,14 +16,14 @@ fn failed(report: &StoreReport) -> Vec<Right> {
 async fn all_rights_of_an_owner_are_found_and_nothing_stays() {
     for kind in Kind::ALL {
         let s3 = AnyS3::start(kind).await;
-        let mut told = Vec::new();
-        let report = check_store(&s3.settings(), |right| told.push(right)).await;
+        let mut rights = Vec::new();
+        let report = check_store(&s3.settings(), |right| rights.push(right)).await;
         assert!(report.ok && report.left_behind.is_empty(), "{kind:?}: {report:?}");
         assert!(
             report.rights.iter().all(|tried| tried.found == Found::Ok),
             "{report:?}"
         );
-        assert_eq!(told, Right::ALL);
+        assert_eq!(rights, Right::ALL);
         assert_eq!(s3.store().list("").await.unwrap(), [], "{kind:?}");
     }
 }
