@@ -91,7 +91,7 @@ mod chosen {
         MountForgotten,
         /// Rule 8: an agent still reports its last inspection of the data directory after it has started
         /// etcd.
-        LookStillTold,
+        LookStillReported,
         /// A node that a majority has ordered out keeps its own register, because that one is newer.
         StaysIn,
         /// An etcd that runs and does not answer is not identified by its data.

@@ -156,7 +156,7 @@ impl Agent {
     pub(super) fn newest_compacted(&self, cluster_id: ClusterId) -> Option<Revision> {
         let peers = self.ports.peers.last_seen();
         let theirs = peers.values().filter_map(|peer| peer.known()?.steering.compacted);
-        let all = theirs.chain(self.shared.with(|inner| inner.jobs.compacted));
+        let all = theirs.chain(self.shared.with(|inner| inner.jobs.last_compaction()));
         let of_it = all.filter(|compaction| compaction.cluster_id == cluster_id);
         of_it.map(|compaction| compaction.revision).max()
     }
@@ -183,7 +183,7 @@ impl Agent {
     pub(super) fn size(&self) -> usize {
         let seen = self
             .shared
-            .with(|inner| inner.last.observation.as_ref().map(|o| o.spec.size));
+            .with(|inner| inner.last.observation().map(|o| o.spec.size));
         seen.unwrap_or(self.spec.size)
     }
 }

@@ -14,8 +14,7 @@ pub(super) fn save_gate(agent: &Agent) -> PortResult<()> {
     let seen = agent.shared.with(|inner| {
         inner
             .last
-            .status
-            .as_ref()
+            .status()
             .and_then(|s| s.members.known())
             .map_or(0, |list| list.voters().count())
     });

@@ -146,27 +146,19 @@ impl Agent {
         status.steering.grants_over = decision.memory.grants_over;
         let material = material(&status);
         let asked = observation.requests.clone();
-        let (changed, voters_changed) = self.shared.with(|inner| {
-            let changed = inner.last.material.as_ref() != Some(&material);
-            inner.last.material = Some(material);
-            let voters = |s: &NodeStatus| s.members.known().map(|l| l.voters().count());
-            let voters_changed = inner
-                .last
-                .status
-                .as_ref()
-                .is_none_or(|old| voters(old) != voters(&status));
-            inner.last.at = Some(observation.steady);
+        let changed = self.shared.with(|inner| {
             inner.events.note_wait(observation.now, decision, last);
-            inner.last.status = Some(status);
-            inner.last.observation = Some(observation);
-            inner.last.decision = Some(decision.clone());
-            (changed, voters_changed)
+            inner
+                .last
+                .replace(status, material, observation, decision.clone())
         });
         self.update_requests(&asked, decision);
-        if changed {
+        if changed.material {
             self.shared.version.grow();
         }
-        if voters_changed && let Err(error) = gate::save_gate(self) {
+        if changed.voters
+            && let Err(error) = gate::save_gate(self)
+        {
             tracing::warn!("the gate's state cannot be written: {error}");
         }
         if last.is_none_or(|l| l.text != decision.text) {

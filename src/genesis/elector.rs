@@ -56,7 +56,7 @@ pub fn new_record(incarnation: Incarnation) -> ElectorRecord {
         votes: BTreeMap::new(),
         chosen: None,
         newest_epoch: Epoch::default(),
-        told: None,
+        reported: None,
         may_have_voted: Epoch::default(),
     }
 }

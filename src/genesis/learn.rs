@@ -48,7 +48,7 @@ pub fn note_reported_genesis(record: &mut ElectorRecord, genesis: &Genesis) -> R
         return Ok(false);
     }
     record.newest_epoch = record.newest_epoch.max(genesis.epoch);
-    record.told = Some(genesis.clone());
+    record.reported = Some(genesis.clone());
     Ok(true)
 }
 
@@ -65,7 +65,7 @@ pub fn note_reported_epoch(record: &mut ElectorRecord, epoch: Epoch) -> bool {
 pub fn forget_above(record: &mut ElectorRecord, ceiling: Epoch) {
     let ceiling = ceiling.max(record.open_epoch());
     record.newest_epoch = record.newest_epoch.min(ceiling);
-    record.told.take_if(|reported| reported.epoch > ceiling);
+    record.reported.take_if(|reported| reported.epoch > ceiling);
 }
 
 fn conflict(mine: &Genesis, other: &Genesis) -> Result<(), Conflict> {
@@ -101,7 +101,9 @@ pub fn on_learn(record: &mut ElectorRecord, genesis: &Genesis) -> Result<bool, N
         Some(replaced) => genesis.after(replaced),
         None => genesis.clone(),
     });
-    record.told.take_if(|reported| reported.epoch <= genesis.epoch);
+    record
+        .reported
+        .take_if(|reported| reported.epoch <= genesis.epoch);
     settle_losses(record);
     settle_own_loss(record);
     forget_past(record);

@@ -37,9 +37,9 @@ pub struct ElectorRecord {
     /// The newest epoch reported, confirmed or not. It holds back a start of etcd for an older one.
     pub newest_epoch: Epoch,
     /// A newer genesis that was reported as chosen and is not confirmed yet. It closes its epoch for votes
-    /// but does not stop etcd.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub told: Option<Genesis>,
+    /// but does not stop etcd. On disk it is called `told`.
+    #[serde(default, rename = "told", skip_serializing_if = "Option::is_none")]
+    pub reported: Option<Genesis>,
     /// The newest epoch in which a former memory of this elector may have voted, as known from the last enquiry.
     /// This elector denies no epoch up to this one. 0 if there is none after `chosen`.
     #[serde(default, skip_serializing_if = "Epoch::is_zero")]
@@ -49,7 +49,7 @@ pub struct ElectorRecord {
 impl ElectorRecord {
     /// The newest genesis, confirmed or only reported.
     pub fn known(&self) -> Option<&Genesis> {
-        let reported = self.told.as_ref();
+        let reported = self.reported.as_ref();
         match &self.chosen {
             Some(chosen) => Some(
                 reported
@@ -63,7 +63,7 @@ impl ElectorRecord {
     /// The genesis that this node acts on: the confirmed one. A new memory without a confirmed genesis acts
     /// on the reported one.
     pub fn acted_on(&self) -> Option<&Genesis> {
-        self.chosen.as_ref().or(self.told.as_ref())
+        self.chosen.as_ref().or(self.reported.as_ref())
     }
 
     /// The newest epoch for which this elector, or a former memory of it, may have accepted a genesis that

@@ -110,7 +110,7 @@ async fn delete(agent: &Agent, id: &BackupId, dry_run: bool) -> Result<(bool, St
     let chain = agent.shared.with(|inner| {
         inner
             .jobs
-            .backups
+            .backups()
             .chain
             .as_ref()
             .map(|chain| chain.backup.clone())

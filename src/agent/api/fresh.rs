@@ -52,7 +52,7 @@ pub(crate) async fn observation(agent: &Agent) -> PortResult<Observation> {
 /// # Errors
 /// Retryable before the first tick.
 pub(crate) fn last(agent: &Agent) -> PortResult<Observation> {
-    let seen = agent.shared.with(|inner| inner.last.observation.clone());
+    let seen = agent.shared.with(|inner| inner.last.observation().cloned());
     seen.ok_or_else(|| {
         PortError::Retryable("the agent has just started and has not looked around yet, try again".to_owned())
     })
@@ -67,7 +67,7 @@ async fn look(agent: &Agent) -> PortResult<()> {
     look_once(agent).await?;
     let unread = || {
         agent.shared.with(|inner| {
-            let seen = inner.last.observation.as_ref();
+            let seen = inner.last.observation();
             seen.is_some_and(|seen| seen.tls.unread || seen.base.replaced && seen.base.unknown)
         })
     };

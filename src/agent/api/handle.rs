@@ -30,6 +30,7 @@ use crate::agent::api::size;
 use crate::agent::api::stop;
 use crate::agent::jobs::flush;
 use crate::agent::state::FirstLook;
+use crate::agent::state::jobs::JobKind;
 use crate::agent::state::request_list::QUEUED;
 
 /// A loop without a tick for this long is stuck.
@@ -41,7 +42,7 @@ impl AgentHandle for Agent {
     fn status(&self) -> NodeStatus {
         let mut status = self
             .shared
-            .with(|inner| inner.last.status.clone())
+            .with(|inner| inner.last.status().cloned())
             .unwrap_or_else(|| self.blank_status());
         let record = self.shared.elector();
         // Votes change between ticks. The status is never older than the disk.
@@ -119,8 +120,7 @@ impl AgentHandle for Agent {
             return Err(PortError::Permanent(why));
         }
         // The sender may lie, so the loop asks the electors before it acts.
-        self.shared
-            .with(|inner| inner.genesis.pushed = Some(message.genesis));
+        self.shared.with(|inner| inner.genesis.push(message.genesis));
         self.shared.wake.notify_one();
         Ok(())
     }
@@ -147,13 +147,12 @@ impl AgentHandle for Agent {
             };
             let conflicts = inner
                 .last
-                .observation
-                .as_ref()
+                .observation()
                 .and_then(|o| o.in_force.known())
                 .map(|f| f.conflicts.clone())
                 .unwrap_or_default();
             (
-                inner.last.decision.clone(),
+                inner.last.decision().cloned(),
                 inner.config_error.clone(),
                 store_error,
                 verified,
@@ -167,7 +166,7 @@ impl AgentHandle for Agent {
             coordinator,
             decision: decision.unwrap_or_else(no_decision),
             size: self.size(),
-            backups: self.shared.with(|inner| inner.jobs.backups.clone()),
+            backups: self.shared.with(|inner| inner.jobs.backups().clone()),
             store: self.ports.store.as_ref().map(|s| s.describe()),
             store_error,
             copy: self.shared.with(|inner| inner.copy.clone()),
@@ -195,8 +194,8 @@ impl AgentHandle for Agent {
     fn plan_view(&self) -> Option<PlanView> {
         self.shared.with(|inner| {
             Some(PlanView {
-                observation: inner.last.observation.clone()?,
-                decision: inner.last.decision.clone()?,
+                observation: inner.last.observation().cloned()?,
+                decision: inner.last.decision().cloned()?,
             })
         })
     }
@@ -258,7 +257,7 @@ impl AgentHandle for Agent {
         self.fill_in(&mut request);
         let changes = !self.is_so(&request);
         let view = self.shared.submit(request, false, changes)?;
-        let busy = self.shared.with(|inner| inner.jobs.backups.verify.running);
+        let busy = self.shared.with(|inner| inner.jobs.job(JobKind::Verify).running);
         if busy && view.message == QUEUED && matches!(view.request, OperatorRequest::Verify { .. }) {
             let asked = view.request.clone();
             let text = "waits: another verification is under way, and only one runs at a time";
@@ -323,7 +322,7 @@ impl AgentHandle for Agent {
     }
 
     fn gate(&self) -> PortResult<(bool, String)> {
-        if self.shared.with(|inner| inner.last.observation.is_none()) {
+        if self.shared.with(|inner| inner.last.observation().is_none()) {
             if mutant!(GateBlind) {
                 return Ok((true, String::new()));
             }
@@ -348,7 +347,7 @@ impl AgentHandle for Agent {
                     .data
                     .forget_older(now, "the gate of etcd.service holds a start back");
             }
-            let reasons = inner.last.decision.iter().flat_map(|d| &d.reasons);
+            let reasons = inner.last.decision().into_iter().flat_map(|d| &d.reasons);
             let texts: Vec<&str> = reasons.map(|r| r.text.as_str()).collect();
             texts.join("; ")
         });
@@ -361,7 +360,7 @@ impl AgentHandle for Agent {
     fn is_live(&self) -> bool {
         let now = self.ports.clock.steady();
         self.shared
-            .with(|inner| inner.last.at.is_some_and(|at| now.since(at) < STUCK))
+            .with(|inner| inner.last.at().is_some_and(|at| now.since(at) < STUCK))
     }
 
     fn is_ready(&self) -> bool {

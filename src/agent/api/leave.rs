@@ -36,9 +36,9 @@ pub(crate) async fn leave_to_stop(agent: &Agent) -> Leave {
         return Leave::wait("the agent has just started");
     }
     let seen = agent.shared.with(|inner| {
-        let status = inner.last.status.as_ref();
+        let status = inner.last.status();
         let given = status.and_then(|status| status.steering.grant.clone());
-        inner.last.observation.clone().map(|seen| (seen, given))
+        inner.last.observation().cloned().map(|seen| (seen, given))
     });
     let Some((seen, given)) = seen else {
         return Leave::wait("the agent has just started");

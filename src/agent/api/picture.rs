@@ -9,7 +9,7 @@ pub(crate) fn vitals(agent: &Agent) -> Vitals {
     let spec = &agent.spec;
     let calendar = spec.backup.on_calendar.is_some();
     let (looked_at, clocks) = agent.shared.with(|inner| {
-        let seen = inner.last.observation.as_ref();
+        let seen = inner.last.observation();
         (
             seen.map(|seen| seen.now),
             seen.map(|seen| seen.clocks.clone()).unwrap_or_default(),

@@ -33,8 +33,8 @@ pub(crate) async fn confirm(
     let (pushed, doubted) = agent.shared.with(|inner| {
         let doubted = reported_by
             .keys()
-            .all(|who| inner.genesis.denied.contains_key(who));
-        (inner.genesis.pushed.take(), doubted)
+            .all(|who| inner.genesis.denied().contains_key(who));
+        (inner.genesis.take_pushed(), doubted)
     });
     if !doubted {
         // Stored on disk before any elector is asked: if the agent dies meanwhile, the gate holds a start
@@ -60,12 +60,9 @@ pub(crate) async fn confirm(
                 genesis.token
             );
         }
-        agent.shared.with(|inner| {
-            inner
-                .genesis
-                .denied
-                .retain(|who, _| !reported_by.contains_key(who));
-        });
+        agent
+            .shared
+            .with(|inner| inner.genesis.confirm(reported_by.keys()));
         learn(agent, &genesis)?;
         answer(agent, report);
         return Ok(());
@@ -154,10 +151,7 @@ fn deny(agent: &Agent, reported_by: &BTreeMap<String, Epoch>, ceiling: Epoch) {
     let at = agent.ports.clock.steady();
     for (who, epoch) in reported_by.iter().filter(|(_, epoch)| **epoch > ceiling) {
         let denial = Denial { epoch: *epoch, at };
-        let before = agent
-            .shared
-            .with(|inner| inner.genesis.denied.insert(who.clone(), denial));
-        if before.is_none() {
+        if agent.shared.with(|inner| inner.genesis.deny(who, denial)) {
             tracing::warn!(
                 "ignoring epoch {epoch}, reported by {who}: it is denied by a majority of the electors"
             );
@@ -217,7 +211,11 @@ async fn ask(agent: &Agent, pushed: Option<Genesis>) -> Tally {
     Tally {
         reports,
         stored: stored.filter(believed),
-        reported_before: seen.chain(pushed).chain(record.told).filter(believed).collect(),
+        reported_before: seen
+            .chain(pushed)
+            .chain(record.reported)
+            .filter(believed)
+            .collect(),
         electors: agent.spec.nodes.len(),
         former,
     }

@@ -160,9 +160,9 @@ pub(crate) async fn fence_quarantine(agent: &Agent, backup: &BackupId) -> PortRe
     etcd.raise(member, alarm).await?;
     let checked = holds_all(agent, backup).await;
     let former = agent.shared.with(|inner| {
-        let former = inner.genesis.seal;
+        let former = inner.genesis.seal();
         if checked.is_ok() {
-            inner.genesis.seal = Some(member);
+            inner.genesis.set_seal(member);
         }
         former
     });
@@ -182,7 +182,7 @@ async fn holds_all(agent: &Agent, backup: &BackupId) -> PortResult<()> {
     let outrun = |why: String| {
         agent
             .shared
-            .with(|inner| inner.genesis.outrun = Some((backup.clone(), why.clone())));
+            .with(|inner| inner.genesis.note_outrun(backup.clone(), why.clone()));
         PortError::Permanent(why)
     };
     let alarms = etcd.alarms().await?;

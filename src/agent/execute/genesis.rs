@@ -21,9 +21,6 @@ use crate::ports::{ObjectStore, Peers, PortError, PortResult};
 use crate::agent::Agent;
 use crate::agent::execute::fence::{ASK_STORE, fence_quarantine};
 
-/// The next round exceeds the last one by at most this, whatever promised round an elector reports.
-const STEP: u64 = 1 << 20;
-
 fn others(agent: &Agent) -> impl Iterator<Item = &NodeName> {
     agent.spec.nodes.keys().filter(|node| **node != agent.spec.node)
 }
@@ -73,8 +70,7 @@ pub(crate) async fn enquire(agent: &Agent, without: &BTreeSet<NodeName>) -> Port
     agent.shared.with(|inner| {
         inner
             .genesis
-            .enquired
-            .extend(replies.iter().map(|r| r.from.clone()));
+            .note_enquired(replies.iter().map(|r| r.from.clone()));
     });
     let electorate = agent.shared.electorate.clone();
     let renewed = agent
@@ -212,9 +208,7 @@ async fn record_within(agent: &Agent, store: &dyn ObjectStore, genesis: &Genesis
 /// it.
 fn chosen_already(agent: &Agent, genesis: &Genesis) -> PortError {
     let epoch = genesis.epoch;
-    agent
-        .shared
-        .with(|inner| inner.genesis.pushed = Some(genesis.clone()));
+    agent.shared.with(|inner| inner.genesis.push(genesis.clone()));
     PortError::Retryable(format!("an elector knows epoch {epoch} already"))
 }
 
@@ -308,10 +302,7 @@ fn judge(agent: &Agent, outcome: Outcome, verb: &str, silent: &[String]) -> Port
     match outcome {
         Outcome::Reached | Outcome::Chosen(_) => Ok(outcome),
         Outcome::Preempted(ballot) => {
-            agent.shared.with(|inner| {
-                let most = inner.genesis.highest_round.saturating_add(STEP);
-                inner.genesis.highest_round = inner.genesis.highest_round.max(ballot.round.min(most));
-            });
+            agent.shared.with(|inner| inner.genesis.preempted_by(&ballot));
             Err(PortError::Retryable(format!("ballot {ballot} is ahead")))
         }
         Outcome::Refused(why) => Err(PortError::Retryable(why)),

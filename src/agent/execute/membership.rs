@@ -163,7 +163,7 @@ async fn statuses(agent: &Agent, list: &MemberList, node: &NodeName) -> BTreeMap
     });
     let mut fresh: BTreeMap<NodeName, NodeStatus> = join_all(asked).await.into_iter().flatten().collect();
     // This node's own status is one tick old. That its etcd leads was read just now.
-    if let Some(me) = agent.shared.with(|inner| inner.last.status.clone()) {
+    if let Some(me) = agent.shared.with(|inner| inner.last.status().cloned()) {
         fresh.insert(agent.spec.node.clone(), me);
     }
     fresh
@@ -195,7 +195,7 @@ async fn check_again(
         Removal::Broken => down && unit.is_some_and(|u| !u.held),
         Removal::Unstarted => member.is_some_and(|m| m.name.is_empty()),
         Removal::Corrupt => {
-            let last = agent.shared.with(|inner| inner.jobs.last_hash_check.clone());
+            let last = agent.shared.with(|inner| inner.jobs.last_hash_check().cloned());
             !learner && last.is_some_and(|check| check.found.corrupt.contains(&removal.id))
         }
         Removal::Stuck | Removal::Surplus => learner,

@@ -21,7 +21,7 @@ use crate::agent::execute::fence::{
 use crate::agent::execute::membership::MemberRemoval;
 use crate::agent::jobs::{corruption, flush, full, handover, increments, prune, restore, verify};
 use crate::model::{
-    Action, ActiveState, BackupId, DataState, Epoch, EtcdStatus, Fact, Generation, Job, OperatorRequest,
+    Action, ActiveState, BackupId, DataState, Epoch, EtcdStatus, Fact, Generation, OperatorRequest,
     RequestState, UnitState,
 };
 use crate::plan;
@@ -62,8 +62,8 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
         Action::InspectData => {
             let failed = agent.shared.etcd_failed();
             let (last, v2_keys) = agent.shared.with(|inner| {
-                let seen = inner.last.observation.as_ref();
-                (inner.last.status.clone(), seen.is_some_and(plan::disk_decides))
+                let seen = inner.last.observation();
+                (inner.last.status().cloned(), seen.is_some_and(plan::disk_decides))
             });
             let within = if failed || v2_keys { READING } else { DATA };
             let etcd = last.as_ref().and_then(|last| last.etcd.known());
@@ -239,7 +239,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             };
             agent.shared.set_request_state(|r| r == request, state, message);
             if matches!(request, OperatorRequest::Restore { .. }) {
-                agent.shared.with(|inner| inner.jobs.restore = Job::default());
+                agent.shared.with(|inner| inner.jobs.forget_restore());
             }
             Ok(())
         }
@@ -294,7 +294,7 @@ async fn stop_removed(agent: &Agent, generation: Generation) -> PortResult<()> {
 /// Stops etcd without asking the coordinator for leave.
 async fn stop_etcd(agent: &Agent) -> PortResult<()> {
     let pid = agent.shared.with(|inner| {
-        let unit = inner.last.status.as_ref()?.unit.known()?;
+        let unit = inner.last.status()?.unit.known()?;
         Some(unit.main_pid)
     });
     if let Some(pid) = pid {

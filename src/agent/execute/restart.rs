@@ -79,7 +79,7 @@ pub(crate) async fn defragment(
 /// Checks that etcd and the other members can still connect to each other after the restart.
 fn fence_transport(agent: &Agent, others: &[(NodeStatus, EtcdStatus)]) -> PortResult<()> {
     let next = assignment(agent)?.transport(&agent.spec.etcd).over();
-    let own = agent.shared.with(|inner| inner.last.status.clone());
+    let own = agent.shared.with(|inner| inner.last.status().cloned());
     let runs = own.and_then(|status| status.transport?.runs);
     let objection = plan::transport_objection(next, runs, others.iter().map(|(status, _)| status));
     objection.map_or(Ok(()), |why| Err(stale(why)))
@@ -88,7 +88,7 @@ fn fence_transport(agent: &Agent, others: &[(NodeStatus, EtcdStatus)]) -> PortRe
 /// Checks that the version of the next start opens the data, which etcd may have converted since the last look.
 fn fence_version(agent: &Agent, own: &EtcdStatus) -> PortResult<()> {
     let objection = agent.shared.with(|inner| {
-        let seen = inner.last.observation.as_ref();
+        let seen = inner.last.observation();
         seen.and_then(|seen| plan::version_objection(seen, own))
     });
     objection.map_or(Ok(()), |why| Err(stale(why)))
@@ -143,7 +143,7 @@ fn granted(
     let (reported, leads) = if *coordinator == agent.spec.node {
         let reported = agent
             .shared
-            .with(|inner| inner.last.status.as_ref().and_then(|s| s.steering.grant.clone()));
+            .with(|inner| inner.last.status().and_then(|s| s.steering.grant.clone()));
         (reported, own.leader == Some(own.member_id))
     } else {
         let (status, etcd) = others

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::agent::Agent;
 use crate::agent::jobs::spawn;
+use crate::agent::state::jobs::JobKind;
 use crate::model::{EtcdVersion, HashCheck, Member, MemberHash, MemberList, Revision};
 use crate::plan;
 use crate::ports::{Etcd, PortError, PortResult};
@@ -65,15 +66,10 @@ pub(crate) fn check_hashes(agent: &Agent, list: MemberList) {
         second.check.found = first.check.found.and(&second.check.found);
         second.outcome()
     };
-    spawn(
-        agent,
-        |inner| &mut inner.jobs.hash_check,
-        work,
-        |agent, result| match result {
-            Ok(check) => ended(agent, check),
-            Err(error) => tracing::warn!("the members' data could not be compared: {error}"),
-        },
-    );
+    spawn(agent, JobKind::HashCheck, work, |agent, result| match result {
+        Ok(check) => ended(agent, check),
+        Err(error) => tracing::warn!("the members' data could not be compared: {error}"),
+    });
 }
 
 fn ended(agent: &Agent, check: HashCheck) {
@@ -88,9 +84,7 @@ fn ended(agent: &Agent, check: HashCheck) {
             "the data of member {id} differs from the others' at revision {revision} (HashKV)"
         );
     }
-    agent
-        .shared
-        .with(|inner| inner.jobs.last_hash_check = Some(check));
+    agent.shared.with(|inner| inner.jobs.note_hash_check(check));
 }
 
 async fn compare(agent: &Agent, list: &MemberList) -> PortResult<Comparison> {

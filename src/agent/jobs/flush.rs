@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::agent::Agent;
+use crate::agent::state::jobs::JobKind;
 use crate::model::{OperatorRequest, RequestState, Revision};
 use crate::ports::PortResult;
 
@@ -18,15 +19,12 @@ pub(crate) async fn flush(agent: &Agent) -> PortResult<()> {
     agent.ports.etcd.members(true).await?;
     let revision = agent.ports.etcd.status().await?.revision;
     flush_to(agent, revision);
-    // Set after the revision, so progress is compared with this request. What was covered before these changes were
-    // followed may be of another epoch.
+    // Set after the revision, so progress is compared with this request.
     let covered = agent.shared.with(|inner| {
-        inner.jobs.backups.flushing = true;
-        inner.jobs.flushed = begun.clone();
-        let backups = &inner.jobs.backups;
-        backups.chain.as_ref().and(backups.covered)
+        inner.jobs.begin_flush(begun.clone());
+        inner.jobs.covered()
     });
-    if let Some((covered, _)) = covered {
+    if let Some(covered) = covered {
         if covered >= revision {
             agent.shared.note_unchanged(&begun);
         }
@@ -62,15 +60,15 @@ pub(crate) async fn before_stop(agent: &Agent) -> String {
     agent.shared.awake.send_replace(Instant::now() + STOPS);
     let stored = async {
         let status = agent.ports.etcd.status().await?;
-        let follows = || agent.shared.with(|inner| inner.jobs.backups.chain.is_some());
+        let follows = || agent.shared.with(|inner| inner.jobs.backups().chain.is_some());
         // An agent whose etcd was just elected is about to follow the changes.
         if status.leader != Some(status.member_id) && !follows() {
             return PortResult::Ok(None);
         }
         let revision = status.revision;
         flush_to(agent, revision);
-        let covered = || agent.shared.with(|inner| inner.jobs.backups.covered);
-        while !follows() || covered().is_none_or(|(covered, _)| covered < revision) {
+        let covered = || agent.shared.with(|inner| inner.jobs.covered());
+        while covered().is_none_or(|covered| covered < revision) {
             sleep(LOOK).await;
         }
         Ok(Some(revision))
@@ -90,8 +88,7 @@ pub(crate) async fn before_stop(agent: &Agent) -> String {
 pub(crate) fn answer_flush(agent: &Agent, covered: Revision) {
     let done = agent.shared.with(|inner| {
         let wanted = *agent.shared.flush_to.borrow();
-        let done = covered >= wanted && std::mem::take(&mut inner.jobs.backups.flushing);
-        done.then(|| std::mem::take(&mut inner.jobs.flushed))
+        (covered >= wanted).then(|| inner.jobs.end_flush()).flatten()
     });
     if let Some(begun) = done {
         let text = format!("everything up to revision {covered} is stored");
@@ -105,7 +102,7 @@ pub(crate) fn answer_flush(agent: &Agent, covered: Revision) {
 /// restarted: with an open watch etcd takes 7 s to stop (`ReqTimeout` in etcd's `server/config/config.go`).
 /// What was received is stored first.
 pub(crate) async fn leave_to_coordinator(agent: &Agent) {
-    let stop = agent.shared.with(|inner| inner.jobs.stop_increments.clone());
+    let stop = agent.shared.with(|inner| inner.jobs.stop_increments());
     stop.cancel();
     settled(agent).await;
 }
@@ -116,7 +113,10 @@ const LAST: Duration = Duration::from_secs(5);
 /// Returns when the changes received before the job was ended are stored, or at the timeout.
 pub(crate) async fn settled(agent: &Agent) {
     let settled = async {
-        while agent.shared.with(|inner| inner.jobs.backups.increments.running) {
+        while agent
+            .shared
+            .with(|inner| inner.jobs.job(JobKind::Increments).running)
+        {
             sleep(LOOK).await;
         }
     };

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::agent::Agent;
 use crate::agent::jobs::{no_store, spawn};
+use crate::agent::state::jobs::JobKind;
 use crate::backup::{self, BackupMeta, Cause, CausedBy};
 use crate::model::{Backoff, BackupFormat, NodeName, OperatorRequest, RequestState};
 use crate::plan::has_caught_up;
@@ -106,45 +107,40 @@ pub(crate) fn take(agent: &Agent, from: &NodeName, format: BackupFormat) {
         );
         Ok(taken)
     };
-    spawn(
-        agent,
-        |inner| &mut inner.jobs.full,
-        work,
-        move |agent, result| match result {
-            Ok(summary) => {
-                tracing::info!(
-                    message_id = crate::telemetry::message_ids::BACKUP_COMMITTED,
-                    "backup {} committed: revision {}, {} bytes stored",
-                    summary.id,
-                    summary.revision,
-                    summary.size_bytes
-                );
-                agent.shared.set_begun(
-                    &ended,
-                    RequestState::Done,
-                    &format!("{} (revision {})", summary.id, summary.revision),
-                );
-                agent.shared.copy_wanted.notify_one();
-                agent.shared.note_full(&summary, agent.ports.clock.now());
-                agent.shared.with(|inner| {
-                    if let Some(view) = inner.store.view_mut() {
-                        view.newest_backup = Some(summary.clone());
-                    }
-                    inner.jobs.last_full = Some(summary);
-                    // The backup's marker in the store may say more, e.g. that etcd was put back to an older
-                    // state.
-                    inner.store.ask_again();
-                });
-            }
-            Err(error) => {
-                tracing::error!(
-                    message_id = crate::telemetry::message_ids::BACKUP_FAILED,
-                    "the backup failed, nothing was committed: {error}"
-                );
-                agent
-                    .shared
-                    .set_begun(&ended, RequestState::Failed, &error.to_string());
-            }
-        },
-    );
+    spawn(agent, JobKind::Full, work, move |agent, result| match result {
+        Ok(summary) => {
+            tracing::info!(
+                message_id = crate::telemetry::message_ids::BACKUP_COMMITTED,
+                "backup {} committed: revision {}, {} bytes stored",
+                summary.id,
+                summary.revision,
+                summary.size_bytes
+            );
+            agent.shared.set_begun(
+                &ended,
+                RequestState::Done,
+                &format!("{} (revision {})", summary.id, summary.revision),
+            );
+            agent.shared.copy_wanted.notify_one();
+            agent.shared.note_full(&summary, agent.ports.clock.now());
+            agent.shared.with(|inner| {
+                if let Some(view) = inner.store.view_mut() {
+                    view.newest_backup = Some(summary.clone());
+                }
+                inner.jobs.note_full(summary);
+                // The backup's marker in the store may say more, e.g. that etcd was put back to an older
+                // state.
+                inner.store.ask_again();
+            });
+        }
+        Err(error) => {
+            tracing::error!(
+                message_id = crate::telemetry::message_ids::BACKUP_FAILED,
+                "the backup failed, nothing was committed: {error}"
+            );
+            agent
+                .shared
+                .set_begun(&ended, RequestState::Failed, &error.to_string());
+        }
+    });
 }

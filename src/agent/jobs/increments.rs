@@ -3,6 +3,7 @@
 use crate::agent::Agent;
 use crate::agent::jobs::flush::answer_flush;
 use crate::agent::jobs::{no_store, spawn};
+use crate::agent::state::jobs::JobKind;
 use crate::backup::{self, Cause, CausedBy, Ended, Progress};
 use crate::model::{BackupId, ChainView, Revision};
 use crate::telemetry::{BackupKind, Success, message_ids};
@@ -15,9 +16,7 @@ pub(crate) fn follow(agent: &Agent, id: &BackupId) {
     let (worker, backup) = (agent.clone(), id.clone());
     let newer = agent.shared.newest_full.subscribe();
     let stop = agent.shared.stopped.child_token();
-    agent
-        .shared
-        .with(|inner| inner.jobs.stop_increments = stop.clone());
+    agent.shared.with(|inner| inner.jobs.follow(stop.clone()));
     let work = async move {
         let store = worker.ports.store.clone().ok_or_else(no_store)?;
         let chain = tokio::select! {
@@ -73,8 +72,7 @@ pub(crate) fn follow(agent: &Agent, id: &BackupId) {
                 auth_changed: progress.auth_changed,
             };
             let news = worker.shared.with(|inner| {
-                inner.jobs.backups.covered = Some((progress.covered, now));
-                let before = inner.jobs.backups.chain.replace(chain);
+                let before = inner.jobs.note_covered(progress.covered, now, chain);
                 before.is_none_or(|before| before.auth_changed != progress.auth_changed)
                     || progress.increments == worker.spec.backup.max_increments
             });
@@ -84,24 +82,18 @@ pub(crate) fn follow(agent: &Agent, id: &BackupId) {
             answer_flush(&worker, progress.covered);
         };
         let ended = backup::follow(etcd, store.as_ref(), clock, &following, chain, newer, report).await;
-        worker.shared.with(|inner| {
-            inner.jobs.backups.chain = None;
-            inner.jobs.backups.flushing = false;
-        });
+        worker.shared.with(|inner| inner.jobs.leave_chain());
         ended.map_err(|failed| worker.count_failed(BackupKind::Increment, failed))
     };
     let id = id.clone();
     spawn(
         agent,
-        |inner| &mut inner.jobs.backups.increments,
+        JobKind::Increments,
         work,
         move |agent, result| match result {
             Ok(Ended::Gap(why)) => {
                 tracing::warn!("the increments of {id} cannot go on, a new full backup is taken: {why}");
-                agent.shared.with(|inner| {
-                    inner.jobs.backups.gap = Some(id);
-                    inner.jobs.backups.went_back = None;
-                });
+                agent.shared.with(|inner| inner.jobs.note_gap(id, None));
             }
             Ok(Ended::WentBack(why)) => {
                 tracing::error!(
@@ -109,10 +101,7 @@ pub(crate) fn follow(agent: &Agent, id: &BackupId) {
                     "etcd was put back to an older state, so the increments of {id} are of another history; a new full backup \
                      begins a new timeline: {why}"
                 );
-                agent.shared.with(|inner| {
-                    inner.jobs.backups.gap = Some(id);
-                    inner.jobs.backups.went_back = Some(why);
-                });
+                agent.shared.with(|inner| inner.jobs.note_gap(id, Some(why)));
             }
             Ok(Ended::Superseded) => tracing::info!("a newer full backup takes over from {id}"),
             Ok(Ended::Stopped) => {}

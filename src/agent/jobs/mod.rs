@@ -15,36 +15,25 @@ pub(super) mod store_view;
 pub(super) mod verify;
 
 use crate::agent::Agent;
-use crate::agent::state::Inner;
+use crate::agent::state::jobs::JobKind;
 use crate::backup::Failed;
-use crate::model::Job;
 use crate::ports::{PortError, PortResult};
 use crate::telemetry::BackupKind;
 
-/// Runs `work` as the job in `slot`. Its result is recorded there and wakes the loop.
+/// Runs `work` as the job of this kind. Its result is recorded there and wakes the loop.
 pub(super) fn spawn<T: Send + 'static>(
     agent: &Agent,
-    slot: fn(&mut Inner) -> &mut Job,
+    kind: JobKind,
     work: impl Future<Output = PortResult<T>> + Send + 'static,
     done: impl FnOnce(&Agent, Result<T, &PortError>) + Send + 'static,
 ) {
-    agent.shared.with(|inner| slot(inner).running = true);
+    agent.shared.with(|inner| inner.jobs.begin(kind));
     let agent = agent.clone();
     tokio::spawn(async move {
         let result = work.await;
         let now = agent.ports.clock.steady();
-        agent.shared.with(|inner| {
-            let job = slot(inner);
-            job.running = false;
-            match &result {
-                Ok(_) => *job = Job::default(),
-                Err(error) => {
-                    job.failures = job.failures.saturating_add(1);
-                    job.failed_at = Some(now);
-                    job.error = Some(error.to_string());
-                }
-            }
-        });
+        let error = result.as_ref().err().map(PortError::to_string);
+        agent.shared.with(|inner| inner.jobs.end(kind, error, now));
         match result {
             Ok(value) => done(&agent, Ok(value)),
             Err(error) => done(&agent, Err(&error)),

@@ -2,6 +2,7 @@
 
 use crate::agent::Agent;
 use crate::agent::jobs::{no_store, spawn};
+use crate::agent::state::jobs::JobKind;
 use crate::backup::{self, Call, Point, Pruning};
 use crate::model::{BackupId, Epoch, Genesis, OperatorRequest, Origin, RequestState, Verdict};
 use crate::plan;
@@ -41,7 +42,7 @@ async fn origins_to_keep(agent: &Agent, store: &dyn ObjectStore) -> PortResult<V
     let known = chosen.as_ref().map_or(Epoch(0), |genesis| genesis.epoch);
     let recorded = backup::newest_epoch(store, &agent.spec.cluster).await?;
     let newer = recorded.filter(|genesis| genesis.epoch > known).and_then(origin);
-    let own = agent.shared.with(|inner| match &inner.last.observation {
+    let own = agent.shared.with(|inner| match inner.last.observation() {
         // If an epoch was opened since the observation, nothing is known about its founders yet.
         Some(seen) if seen.me.genesis == chosen => plan::needed_origin(seen),
         _ => chosen.and_then(origin),
@@ -108,33 +109,28 @@ pub(crate) fn prune(agent: &Agent, after: Option<BackupId>) {
         }
         pruning.finish(worker.ports.clock.now()).await
     };
-    spawn(
-        agent,
-        |inner| &mut inner.jobs.backups.prune,
-        work,
-        move |agent, result| match result {
-            Ok(pruned) => {
-                let text = pruned.text();
-                if pruned != backup::Pruned::default() {
-                    let names: Vec<&str> = pruned.removed.iter().map(BackupId::as_str).collect();
-                    tracing::info!(
-                        message_id = message_ids::BACKUPS_PRUNED,
-                        "{text}: {}",
-                        names.join(", ")
-                    );
-                }
-                if !pruned.changed() {
-                    agent.shared.note_unchanged(&begun);
-                }
-                agent.shared.set_begun(&begun, RequestState::Done, &text);
-                agent.shared.with(|inner| inner.jobs.backups.pruned = after);
+    spawn(agent, JobKind::Prune, work, move |agent, result| match result {
+        Ok(pruned) => {
+            let text = pruned.text();
+            if pruned != backup::Pruned::default() {
+                let names: Vec<&str> = pruned.removed.iter().map(BackupId::as_str).collect();
+                tracing::info!(
+                    message_id = message_ids::BACKUPS_PRUNED,
+                    "{text}: {}",
+                    names.join(", ")
+                );
             }
-            Err(error) => {
-                tracing::warn!("old backups cannot be removed: {error}");
-                agent
-                    .shared
-                    .set_begun(&begun, RequestState::Failed, &error.to_string());
+            if !pruned.changed() {
+                agent.shared.note_unchanged(&begun);
             }
-        },
-    );
+            agent.shared.set_begun(&begun, RequestState::Done, &text);
+            agent.shared.with(|inner| inner.jobs.note_pruned(after));
+        }
+        Err(error) => {
+            tracing::warn!("old backups cannot be removed: {error}");
+            agent
+                .shared
+                .set_begun(&begun, RequestState::Failed, &error.to_string());
+        }
+    });
 }

@@ -2,7 +2,7 @@
 
 use crate::agent::Agent;
 use crate::agent::jobs::{no_store, spawn};
-use crate::agent::state::Fetched;
+use crate::agent::state::jobs::{Fetched, JobKind};
 use crate::backup::highest_epoch;
 use crate::model::{Assignment, BackupId};
 use crate::ports::{DataRequest, PortError, STAGE_WITHIN};
@@ -14,22 +14,17 @@ pub(crate) fn fetch(agent: &Agent, id: &BackupId) {
         let store = worker.ports.store.clone().ok_or_else(no_store)?;
         let (backups, cluster) = (&worker.ports.backups, &worker.spec.cluster);
         // The fetch removes the former one's file.
-        worker.shared.with(|inner| inner.jobs.fetched = None);
+        worker.shared.with(|inner| inner.jobs.forget_fetched());
         Ok(Fetched {
             highest_epoch: highest_epoch(store.as_ref(), cluster).await?,
             file_name: backups.fetch(store.as_ref(), cluster, &id).await?,
             backup: id,
         })
     };
-    spawn(
-        agent,
-        |inner| &mut inner.jobs.restore,
-        work,
-        |agent, result| match result {
-            Ok(fetched) => agent.shared.with(|inner| inner.jobs.fetched = Some(fetched)),
-            Err(error) => tracing::error!("the backup cannot be fetched: {error}"),
-        },
-    );
+    spawn(agent, JobKind::Restore, work, |agent, result| match result {
+        Ok(fetched) => agent.shared.with(|inner| inner.jobs.note_fetched(fetched)),
+        Err(error) => tracing::error!("the backup cannot be fetched: {error}"),
+    });
 }
 
 /// Starts to restore a fetched backup next to the data directory.
@@ -38,7 +33,7 @@ pub(crate) fn stage(agent: &Agent, id: &BackupId, assigned: Assignment) {
     let work = async move {
         let fetched = worker
             .shared
-            .with(|inner| inner.jobs.fetched.clone())
+            .with(|inner| inner.jobs.fetched().cloned())
             .filter(|fetched| fetched.backup == id);
         let fetched = fetched.ok_or_else(|| PortError::Retryable(format!("{id} is not fetched")))?;
         let snapshot_file = fetched.file_name;
@@ -62,19 +57,14 @@ pub(crate) fn stage(agent: &Agent, id: &BackupId, assigned: Assignment) {
         let staged = worker.ask_owner(&request, STAGE_WITHIN, |_| Ok(())).await?;
         let staged = staged.ok_or_else(|| PortError::Retryable("nothing was staged".to_owned()))?;
         // The snapshot may be large, and is not encrypted any more.
-        worker.shared.with(|inner| inner.jobs.fetched = None);
+        worker.shared.with(|inner| inner.jobs.forget_fetched());
         if let Err(error) = worker.ports.backups.discard().await {
             tracing::warn!("{error}");
         }
         Ok(staged)
     };
-    spawn(
-        agent,
-        |inner| &mut inner.jobs.restore,
-        work,
-        |_, result| match result {
-            Ok((epoch, id)) => tracing::info!("restored {id} next to the data directory for epoch {epoch}"),
-            Err(error) => tracing::error!("the restore could not be staged: {error}"),
-        },
-    );
+    spawn(agent, JobKind::Restore, work, |_, result| match result {
+        Ok((epoch, id)) => tracing::info!("restored {id} next to the data directory for epoch {epoch}"),
+        Err(error) => tracing::error!("the restore could not be staged: {error}"),
+    });
 }

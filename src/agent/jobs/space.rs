@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::agent::Agent;
 use crate::agent::jobs::spawn;
+use crate::agent::state::jobs::JobKind;
 use crate::model::{Compaction, DefragEnd, NodeOrder};
 use crate::ports::PortError;
 
@@ -31,20 +32,15 @@ pub(crate) fn defragment(agent: &Agent, order: Option<NodeOrder>) {
         }
         let size = worker.ports.etcd.status().await?.db_size_bytes;
         let end = DefragEnd { size, compacted };
-        worker.shared.with(|inner| inner.jobs.last_defrag = Some(end));
+        worker.shared.with(|inner| inner.jobs.note_defrag(end));
         Ok((before.db_size_bytes, size))
     };
-    spawn(
-        agent,
-        |inner| &mut inner.jobs.defrag,
-        work,
-        |_, result| match result {
-            Ok((before, after)) => {
-                tracing::info!("etcd is defragmented: its database had {before} bytes and has {after}");
-            }
-            Err(error) => tracing::warn!("etcd was not defragmented: {error}"),
-        },
-    );
+    spawn(agent, JobKind::Defrag, work, |_, result| match result {
+        Ok((before, after)) => {
+            tracing::info!("etcd is defragmented: its database had {before} bytes and has {after}");
+        }
+        Err(error) => tracing::warn!("etcd was not defragmented: {error}"),
+    });
 }
 
 /// Starts to wait for the end of a defragmentation that an earlier run of the agent may have begun: etcd goes on
@@ -58,7 +54,7 @@ pub(crate) fn await_defrag(agent: &Agent) {
         until_it_reads(&worker).await;
         Ok(())
     };
-    spawn(agent, |inner| &mut inner.jobs.defrag, work, |_, _| {});
+    spawn(agent, JobKind::Defrag, work, |_, _| {});
 }
 
 /// Waits until etcd answers a read from its database, or is no longer the same process.
@@ -85,10 +81,10 @@ pub(crate) fn compact(agent: &Agent, compaction: Compaction) {
     let work = async move { worker.ports.etcd.compact(revision).await };
     let ended = move |agent: &Agent, result: Result<(), &_>| match result {
         Ok(()) => {
-            agent.shared.with(|inner| inner.jobs.compacted = Some(compaction));
+            agent.shared.with(|inner| inner.jobs.note_compaction(compaction));
             tracing::warn!("etcd's history before revision {revision} is compacted");
         }
         Err(error) => tracing::warn!("etcd's history was not compacted: {error}"),
     };
-    spawn(agent, |inner| &mut inner.jobs.compact, work, ended);
+    spawn(agent, JobKind::Compact, work, ended);
 }

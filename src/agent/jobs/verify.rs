@@ -9,6 +9,7 @@ use crate::telemetry::message_ids;
 
 use crate::agent::Agent;
 use crate::agent::jobs::{no_store, spawn};
+use crate::agent::state::jobs::JobKind;
 
 /// Timeout of one restore into a temporary etcd. It runs at low priority, so a large database takes long.
 const WITHIN: Duration = Duration::from_hours(3);
@@ -44,23 +45,18 @@ pub(crate) fn verify(agent: &Agent, id: &BackupId) {
         backup::verify(store.as_ref(), &meta, &worker.verify_dir, live, verify_restore).await
     };
     let id = id.clone();
-    spawn(
-        agent,
-        |inner| &mut inner.jobs.backups.verify,
-        work,
-        move |agent, result| match result {
-            Ok(found) => ended(agent, &found),
-            Err(error) => {
-                tracing::warn!(
-                    message_id = message_ids::VERIFY_FAILED,
-                    "backup {id} could not be verified: {error}"
-                );
-                agent
-                    .shared
-                    .set_request_state(|r| asks(r, &id), RequestState::Failed, &error.to_string());
-            }
-        },
-    );
+    spawn(agent, JobKind::Verify, work, move |agent, result| match result {
+        Ok(found) => ended(agent, &found),
+        Err(error) => {
+            tracing::warn!(
+                message_id = message_ids::VERIFY_FAILED,
+                "backup {id} could not be verified: {error}"
+            );
+            agent
+                .shared
+                .set_request_state(|r| asks(r, &id), RequestState::Failed, &error.to_string());
+        }
+    });
 }
 
 fn asks(request: &OperatorRequest, id: &BackupId) -> bool {

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use crate::agent::Agent;
 use crate::agent::observe::facts::Facts;
+use crate::agent::state::jobs::JobKind;
 use crate::model::{
     Assignment, AssignmentSummary, BackupSummary, BaseView, DataState, DefragView, DefragWish, DriftView,
     ElectorView, EtcdBinaries, EtcdRun, Fact, GateView, HashCheck, LeaderAsk, LoadState, NodeName,
@@ -210,21 +211,21 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
     ) = agent.shared.with(|inner| {
         (
             inner.data.too_old().map(ToOwned::to_owned),
-            inner.jobs.full.clone(),
-            inner.jobs.backups.clone(),
-            inner.jobs.restore.clone(),
-            inner.jobs.compact.clone(),
-            inner.jobs.hash_check.clone(),
+            inner.jobs.job(JobKind::Full).clone(),
+            inner.jobs.backups().clone(),
+            inner.jobs.job(JobKind::Restore).clone(),
+            inner.jobs.job(JobKind::Compact).clone(),
+            inner.jobs.job(JobKind::HashCheck).clone(),
             inner.data.staged().cloned(),
-            inner.jobs.fetched.clone(),
-            inner.genesis.outrun.clone(),
+            inner.jobs.fetched().cloned(),
+            inner.genesis.outrun().cloned(),
             inner.data.last_words().cloned(),
-            inner.jobs.last_full.clone(),
-            inner.genesis.enquired.clone(),
-            inner.genesis.highest_round,
+            inner.jobs.last_full().cloned(),
+            inner.genesis.enquired().clone(),
+            inner.genesis.highest_round(),
             inner.removal.clone(),
-            inner.genesis.pushed.as_ref().map(|genesis| genesis.epoch),
-            inner.genesis.denied.clone(),
+            inner.genesis.pushed_epoch(),
+            inner.genesis.denied().clone(),
             inner.store.failures(),
             inner.data.archive_trouble().map(ToOwned::to_owned),
         )
@@ -293,7 +294,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
             may_have_voted: elector.may_have_voted,
             highest_round: highest.max(seen_round),
             accepted,
-            hearsay: elector.chosen.is_none() && elector.told.is_some(),
+            hearsay: elector.chosen.is_none() && elector.reported.is_some(),
             pushed,
             denied,
         },
@@ -369,7 +370,11 @@ fn steering(
     let pid = facts.unit.known().map_or(0, |unit| unit.main_pid);
     let (defragments, compacted, hash_check) = agent.shared.with(|inner| {
         let jobs = &inner.jobs;
-        (jobs.defrag.running, jobs.compacted, jobs.last_hash_check.clone())
+        (
+            jobs.job(JobKind::Defrag).running,
+            jobs.last_compaction(),
+            jobs.last_hash_check().cloned(),
+        )
     });
     Steering {
         directives: facts.directives.clone(),
@@ -422,7 +427,7 @@ fn wants_defrag(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>) -> Option<D
     let etcd = facts.etcd.known()?;
     let (job, last) = agent
         .shared
-        .with(|inner| (inner.jobs.defrag.clone(), inner.jobs.last_defrag));
+        .with(|inner| (inner.jobs.job(JobKind::Defrag).clone(), inner.jobs.last_defrag()));
     plan::wants_defrag(&plan::SpaceSeen {
         node: &facts.spec.node,
         spec: &facts.spec.space,

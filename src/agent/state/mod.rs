@@ -3,6 +3,9 @@
 mod data;
 pub(super) mod events;
 pub(super) mod gate;
+mod genesis_notes;
+pub(super) mod jobs;
+mod last_tick;
 mod looks;
 mod probes;
 pub(super) mod request_list;
@@ -11,7 +14,6 @@ pub(super) mod stop;
 pub(super) mod store;
 pub(super) mod version;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, watch};
@@ -20,17 +22,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::state::data::LocalData;
 use crate::agent::state::gate::update_gate;
+use crate::agent::state::genesis_notes::GenesisNotes;
+use crate::agent::state::jobs::Jobs;
+use crate::agent::state::last_tick::LastTick;
 use crate::agent::state::looks::Looks;
 use crate::agent::state::probes::Probes;
-use crate::agent::state::request_list::{Begun, RequestList};
+use crate::agent::state::request_list::RequestList;
 use crate::agent::state::stop::StopAsk;
 use crate::agent::state::store::StoreCache;
 use crate::agent::state::version::Version;
 use crate::genesis::Electorate;
 use crate::model::{
-    BackupId, BackupSummary, BackupView, Compaction, CopyStatus, Decision, DefragEnd, Denial, Directives,
-    ElectorRecord, Epoch, EtcdRun, Genesis, HashCheck, Job, MemberId, NodeName, NodeStatus, Observation,
-    RebootLocks, RemovalView, Revision, SteadyMs, UnixMs,
+    BackupSummary, CopyStatus, Directives, ElectorRecord, EtcdRun, RebootLocks, RemovalView, Revision, UnixMs,
 };
 use crate::ports::{NodeState, PortResult};
 
@@ -52,73 +55,6 @@ pub(super) enum FirstLook {
 pub(super) struct Carried {
     events: Events,
     requests: RequestList,
-}
-
-/// What was learned about epochs since the agent started.
-#[derive(Debug, Default)]
-pub(super) struct GenesisNotes {
-    /// The electors that have answered an enquiry.
-    pub(super) enquired: BTreeSet<NodeName>,
-    /// The genesis that a message reported as chosen since the electors were last asked.
-    pub(super) pushed: Option<Genesis>,
-    /// The sources that reported an epoch that the electors denied.
-    pub(super) denied: BTreeMap<String, Denial>,
-    /// The highest round of a ballot that preempted one of this node's.
-    pub(super) highest_round: u64,
-    /// The seal of the quarantine under which this node has tried to open an epoch.
-    pub(super) seal: Option<MemberId>,
-    /// The backup that was found to lack something that this cluster holds, and what.
-    pub(super) outrun: Option<(BackupId, String)>,
-}
-
-/// The background jobs and their results.
-#[derive(Debug, Default)]
-pub(super) struct Jobs {
-    pub(super) full: Job,
-    pub(super) restore: Job,
-    /// The defragmentation of this node's etcd.
-    pub(super) defrag: Job,
-    /// The end of the last one.
-    pub(super) last_defrag: Option<DefragEnd>,
-    /// The compaction of etcd's history.
-    pub(super) compact: Job,
-    /// The last one.
-    pub(super) compacted: Option<Compaction>,
-    /// The comparison of the members' data.
-    pub(super) hash_check: Job,
-    /// The last one.
-    pub(super) last_hash_check: Option<HashCheck>,
-    /// Increments, pruning and verification.
-    pub(super) backups: BackupView,
-    /// Ends the job that stores etcd's changes.
-    pub(super) stop_increments: CancellationToken,
-    /// The requests that the present or last flush answers.
-    pub(super) flushed: Begun,
-    /// The last full backup that this node took.
-    pub(super) last_full: Option<BackupSummary>,
-    /// The backup that was fetched for a restore.
-    pub(super) fetched: Option<Fetched>,
-}
-
-/// A backup that was fetched and checked for a restore.
-#[derive(Debug, Clone)]
-pub(super) struct Fetched {
-    pub(super) backup: BackupId,
-    /// The name of its file.
-    pub(super) file_name: String,
-    /// The highest epoch of the backups in the store.
-    pub(super) highest_epoch: Epoch,
-}
-
-/// The last tick of the loop.
-#[derive(Debug, Default)]
-pub(super) struct LastTick {
-    pub(super) at: Option<SteadyMs>,
-    pub(super) status: Option<NodeStatus>,
-    /// The part of `status` that a peer's planner could act on.
-    pub(super) material: Option<NodeStatus>,
-    pub(super) observation: Option<Observation>,
-    pub(super) decision: Option<Decision>,
 }
 
 /// The state that several tasks share.
@@ -345,7 +281,7 @@ impl Shared {
     /// True when etcd has ended by itself since it last served.
     pub(super) fn etcd_failed(&self) -> bool {
         self.with(|inner| {
-            let unit = inner.last.status.as_ref().and_then(|status| status.unit.known());
+            let unit = inner.last.status().and_then(|status| status.unit.known());
             inner.data.last_words().is_some() || unit.is_some_and(|unit| unit.result != "success")
         })
     }
@@ -356,8 +292,8 @@ impl Shared {
     pub(super) fn forget_data(&self, why: &str) {
         self.with(|inner| {
             inner.data.forget(why);
-            if let Some(status) = inner.last.status.as_mut().filter(|_| !mutant!(LookStillTold)) {
-                status.data = inner.data.state().clone();
+            if !mutant!(LookStillReported) {
+                inner.last.set_data(inner.data.state().clone());
             }
         });
         self.version.grow();

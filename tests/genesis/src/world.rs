@@ -251,7 +251,7 @@ impl World {
         };
         let chosen = (
             record.chosen.as_ref().map(|g| g.token.clone()),
-            record.told.as_ref().map(|g| g.token.clone()),
+            record.reported.as_ref().map(|g| g.token.clone()),
         );
         let known = (
             record.eligible,

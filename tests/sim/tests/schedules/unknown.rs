@@ -122,7 +122,7 @@ fn c10d_an_agent_that_does_not_note_the_mount_is_found_out() {
 #[cfg(feature = "mutants")]
 fn an_agent_that_goes_on_telling_a_loss_while_etcd_starts_is_found_out() {
     use etcd_agent::mutant::{Mutant, set};
-    set(Some(Mutant::LookStillTold));
+    set(Some(Mutant::LookStillReported));
     let outcome = run(&Schedule::calm(0, 3, 3, false), true);
     set(None);
     let violation = outcome.violation.unwrap_or_default();
