@@ -57,6 +57,8 @@ mod chosen {
         RemovesAnyway,
         /// Rule 3: a second member is added while one is still a learner.
         TwoLearners,
+        /// Rule 3: the address of a learner is updated, and etcd then lists it as a voter.
+        UpdatesLearners,
         /// Rule 4: a member restarts without the coordinator's leave.
         RestartsTogether,
         /// Rule 4: etcd is restarted with certificate files in which nobody has looked.

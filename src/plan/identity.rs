@@ -110,7 +110,11 @@ pub(super) fn address_changed(cx: &mut Context<'_>, genesis: &Genesis, list: &Me
     }
     // Learners are left out: `MemberUpdate` makes a learner a voter in the member list (etcd#21694). A
     // learner that is not reachable at its old address is given up and added again at the new one.
-    let (member, node, url) = list.voters().find_map(|member| {
+    let mut members = list.members.iter();
+    let (member, node, url) = members.find_map(|member| {
+        if member.is_learner && !mutant!(UpdatesLearners) {
+            return None;
+        }
         let node = cx.spec.nodes.keys().find(|node| member.name == node.as_str())?;
         // The scheme stays: `transport::list_anew` changes it together with the listener.
         let url = cx.spec.peer_url_over(node, are_tls(&member.peer_urls))?;

@@ -75,7 +75,11 @@ pub(crate) async fn update(
         .iter()
         .any(|m| m.id != id && m.peer_urls.iter().any(|url| peer_urls.contains(url)));
     // etcd#21694: the change would drop the flag that makes a member a learner.
-    if taken || list.get(id).is_none_or(|m| m.is_learner) {
+    if taken
+        || list
+            .get(id)
+            .is_none_or(|m| m.is_learner && !mutant!(UpdatesLearners))
+    {
         return Err(stale(format_args!(
             "member {id} was removed or has no vote yet, or {} is another member's address",
             peer_urls.join(",")

@@ -37,6 +37,8 @@ pub enum Fault {
     KillEtcd(usize),
     /// The data directory is emptied.
     Wipe(usize),
+    /// The host has got a new address, and its member is listed with the former one.
+    NewAddress(usize),
     /// The data directory becomes unusable.
     Corrupt(usize),
     /// A copy of the data directory is made, for `SetBack`.

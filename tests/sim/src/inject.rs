@@ -312,6 +312,11 @@ fn host_fault(sim: &Sim, fault: &Fault) {
         }
         Fault::StopsFail(host, times) => world.hosts[*host].stops_fail = *times,
         Fault::KillEtcd(host) => world.kill_etcd(*host),
+        Fault::NewAddress(host) => {
+            let dir = world.hosts[*host].dir.as_ref();
+            let member = dir.map(|dir| dir.member);
+            world.moved.extend(member);
+        }
         Fault::Wipe(host) => {
             lose(&mut world, *host);
             world.hosts[*host].dir = None;

@@ -153,7 +153,11 @@ impl World {
                 } else {
                     String::new()
                 },
-                peer_urls: vec![Self::peer_url(info.host)],
+                peer_urls: vec![if self.moved.contains(id) {
+                    Self::former_peer_url(info.host)
+                } else {
+                    Self::peer_url(info.host)
+                }],
                 client_urls: info
                     .published
                     .then(|| Self::client_url(info.host))
@@ -257,8 +261,8 @@ impl World {
         Ok(())
     }
 
-    /// `MemberUpdate`: hosts never move here, so only a member's own address is accepted. No member listens over TLS,
-    /// whatever a liar claims.
+    /// `MemberUpdate`: only the address of the member's own host is accepted. No member listens over TLS, whatever a
+    /// liar claims. Whether the members reach each other does not depend on it here.
     pub fn update_member(&mut self, host: usize, id: MemberId, url: &str) -> Result<(), Refused> {
         if !url.starts_with("http://") {
             return Err(Refused::Says("the simulated etcd lists no member over TLS"));
@@ -268,11 +272,20 @@ impl World {
         let Some(info) = server.config.members.get(&id) else {
             return Err(Refused::Says("etcdserver: member not found"));
         };
-        if target == Some(info.host) {
-            Ok(())
-        } else {
-            Err(Refused::Says("etcdserver: Peer URLs already exists"))
+        if target != Some(info.host) {
+            return Err(Refused::Says("etcdserver: Peer URLs already exists"));
         }
+        let learner = info.learner;
+        self.leader_named(host)?;
+        if learner {
+            self.violate(
+                3,
+                "the address of a learner is updated: etcd lists it as a voter then (etcd#21694)",
+            );
+        }
+        self.moved.remove(&id);
+        self.tell(|w| format!("{} updates the address of {id}", w.hosts[host].name));
+        Ok(())
     }
 
     /// Whether the etcd at this client URL answers at all.

@@ -114,6 +114,8 @@ pub struct World {
     pub moves: Moves,
     /// True while the alarm NOSPACE is raised.
     pub no_space: bool,
+    /// Members that are listed with a former address of their host.
+    pub moved: BTreeSet<MemberId>,
     /// Members whose data began to differ from the others'.
     pub differing: raft::Differing,
     /// When clients last filled the databases.
@@ -166,6 +168,7 @@ impl World {
             broken_version: None,
             moves: Moves::default(),
             no_space: false,
+            moved: BTreeSet::new(),
             differing: raft::Differing::default(),
             filled_at: 0,
             liar: None,
@@ -274,6 +277,11 @@ impl World {
     /// The peer URL of a host.
     pub fn peer_url(host: usize) -> String {
         format!("http://{}:2380", address(host))
+    }
+
+    /// The peer URL that a host had before it got its address.
+    pub fn former_peer_url(host: usize) -> String {
+        format!("http://{}.former:2380", address(host))
     }
 
     /// The client URL of a host.

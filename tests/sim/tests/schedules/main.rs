@@ -1,6 +1,7 @@
 //! Schedules of the simulator: random ones, and directed ones for what random ones seldom reach. All tests are
 //! one program: it is compiled once, and the tests of different files run concurrently.
 
+mod addresses;
 mod backups;
 mod by_hand;
 mod by_seed;
