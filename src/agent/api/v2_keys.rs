@@ -5,14 +5,20 @@
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
+use tokio::time::sleep;
 
 use super::refused::refused;
 use crate::agent::Agent;
-use crate::model::{EtcdVersion, Fact, Observation, V2Key, V2Names, V2View, WITHOUT_V2};
+use crate::model::{Backoff, EtcdVersion, Fact, Observation, V2Key, V2Names, V2View, WITHOUT_V2};
 use crate::ports::{DataRequest, Inspection, PortError, PortResult};
 
 /// Reading the newest snapshot of raft and the log after it takes seconds.
 const READING: Duration = Duration::from_mins(2);
+/// How long an order waits while the data directory is read for something else. Short enough for the client, which
+/// waits 30 s for the answer.
+const TURN: Duration = Duration::from_secs(10);
+/// The pause between two attempts.
+const AGAIN: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(1));
 /// How many keys are read or put at once. etcd commits them together.
 const AT_ONCE: usize = 32;
 /// How many keys a refusal names.
@@ -63,7 +69,17 @@ async fn on_disk(agent: &Agent) -> PortResult<V2Names> {
         v2_keys: true,
         ..Inspection::default()
     });
-    let report = agent.ports.service.data(&request, READING).await?;
+    let begun = agent.ports.clock.steady();
+    let mut attempts = 0;
+    let report = loop {
+        match agent.ports.service.data(&request, READING).await {
+            Err(PortError::Retryable(_)) if agent.ports.clock.steady().since(begun) < TURN => {
+                attempts += 1;
+                sleep(AGAIN.jittered(attempts, agent.ports.clock.random())).await;
+            }
+            answer => break answer?,
+        }
+    };
     report.v2_keys.ok_or_else(|| {
         let why = report.error.unwrap_or_else(|| "nothing was found out".to_owned());
         PortError::Retryable(format!("whether etcd's v2 API holds keys is not known: {why}"))

@@ -1,5 +1,6 @@
 //! Upgrades of etcd: one member at a time, minor by minor, and back if a version does not start.
 
+use etcd_agent_sim::world::{Broken, Call, How};
 use etcd_agent_sim::{Fault, Outcome, Schedule, run};
 
 use crate::by_seed::none_breaks_a_rule;
@@ -39,6 +40,26 @@ fn s09_etcd_is_upgraded_minor_by_minor() {
             let (upgrade, _) = upgrade.split_once(": Done").unwrap();
             assert!(upgrade.matches("leads in term").count() <= 1, "{history}");
         }
+    }
+}
+
+/// The data directory is read for something else when the order comes, which needs what is on the disk.
+#[test]
+fn an_order_waits_while_the_data_directory_is_read_for_something_else() {
+    for seed in 0..10 {
+        let mut schedule = Schedule::calm(seed, 3, 3, false);
+        schedule.faults.push((20_000, Fault::Upgrade(0, 1)));
+        let broken = Broken {
+            call: Call::Inspect,
+            how: How::Refused,
+            times: Some(3),
+        };
+        schedule.faults.push((90_000, Fault::Breaks(1, broken)));
+        schedule.faults.push((90_000, Fault::Upgrade(1, 2)));
+        let (outcome, history) = run_well(&schedule);
+        assert!(outcome.seen.contains("order upgrade done"), "{history}");
+        assert!(!outcome.seen.contains("order upgrade refused"), "{history}");
+        assert!(!outcome.seen.contains("order upgrade failed"), "{history}");
     }
 }
 
