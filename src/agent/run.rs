@@ -11,10 +11,11 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::backup;
-use crate::config::{self, Settings};
+use crate::config::{self, Loaded, Problems, Settings};
 use crate::http::{self, MetricsListener, PeerListener, Reloads, Sockets};
-use crate::model::Backoff;
+use crate::model::{Backoff, EtcdVersion};
 use crate::paths::Paths;
+use crate::plan;
 use crate::ports::AgentHandle;
 use crate::telemetry::Counters;
 
@@ -71,9 +72,14 @@ impl Asked {
         })
     }
 
-    /// Waits for the end of this run. An invalid new configuration is reported through `bad` and does not end
-    /// the run.
-    async fn end(&mut self, paths: &Paths, bad: impl Fn(Option<String>)) -> End {
+    /// Waits for the end of this run. An invalid new configuration, or one that `check` refuses, is reported through
+    /// `bad` and does not end the run.
+    async fn end(
+        &mut self,
+        paths: &Paths,
+        check: impl Fn(&Loaded) -> Result<(), Problems>,
+        bad: impl Fn(Option<String>),
+    ) -> End {
         loop {
             tokio::select! {
                 _ = self.terminate.recv() => return End::Stop,
@@ -81,7 +87,7 @@ impl Asked {
                 _ = self.hang_up.recv() => self.begun = self.reloads.newest(),
                 newest = self.reloads.asked(self.begun) => self.begun = newest,
             }
-            match load(paths) {
+            match load(paths, &check) {
                 Ok(configuration) => {
                     bad(None);
                     tracing::info!("the configuration was read again");
@@ -107,13 +113,14 @@ impl Asked {
     }
 }
 
-fn load(paths: &Paths) -> anyhow::Result<Configuration> {
+fn load(paths: &Paths, check: impl Fn(&Loaded) -> Result<(), Problems>) -> anyhow::Result<Configuration> {
     let Some(loaded) = config::load_here(paths)? else {
         return Ok(Configuration {
             wanted: None,
             digest: config::no_files_digest(),
         });
     };
+    check(&loaded)?;
     let parts = Parts::open(&loaded.settings)?;
     Ok(Configuration {
         wanted: Some((loaded.settings, parts)),
@@ -121,8 +128,21 @@ fn load(paths: &Paths) -> anyhow::Result<Configuration> {
     })
 }
 
+/// Refuses a reload that sets what the etcd here would ignore. A start of the agent does not refuse it, because another
+/// version of etcd may have been installed since.
+fn check_reload(agent: &Agent, loaded: &Loaded) -> Result<(), Problems> {
+    let running = agent.shared.with(|inner| {
+        let seen = inner.last.observation()?;
+        EtcdVersion::reported(&seen.me.etcd.known()?.version)
+    });
+    let Some(running) = running else {
+        return Ok(());
+    };
+    loaded.refuse(plan::newly_ignored(&agent.spec, &loaded.settings.spec, running))
+}
+
 fn one_line(error: &anyhow::Error) -> String {
-    match error.downcast_ref::<config::Problems>() {
+    match error.downcast_ref::<Problems>() {
         Some(problems) => problems.one_line(),
         None => format!("{error:#}").replace('\n', "; "),
     }
@@ -139,7 +159,7 @@ pub async fn run(paths: Paths) -> anyhow::Result<()> {
         tracing::warn!("{line}");
     }
     // `systemctl status` shows it after the end too, also to those who may not read the journal.
-    let mut configuration = load(&paths).inspect_err(|error| watchdog::say(&one_line(error)))?;
+    let mut configuration = load(&paths, |_| Ok(())).inspect_err(|error| watchdog::say(&one_line(error)))?;
     let sockets = Arc::new(Sockets::bind(&paths)?);
     for dir in [paths.restore(), paths.verify()] {
         if let Err(error) = backup::remove_fetched(&dir).await {
@@ -189,7 +209,7 @@ async fn unconfigured(paths: &Paths, sockets: &Sockets, asked: &mut Asked) -> En
     let mut beat = tokio::time::interval(watchdog::BEAT);
     let end = loop {
         tokio::select! {
-            end = asked.end(paths, |error| if let Some(error) = error { watchdog::say(&error); }) => break end,
+            end = asked.end(paths, |_| Ok(()), |error| if let Some(error) = error { watchdog::say(&error); }) => break end,
             _ = beat.tick() => watchdog::feed(),
         }
     };
@@ -225,7 +245,11 @@ async fn configured(
         in_force.await;
     });
     let end = tokio::select! {
-        end = asked.end(paths, |error| agent.shared.with(|inner| inner.config_error.clone_from(&error))) => end,
+        end = asked.end(
+            paths,
+            |loaded| check_reload(agent, loaded),
+            |error| agent.shared.with(|inner| inner.config_error.clone_from(&error)),
+        ) => end,
         () = agent.run_loop() => End::Stop,
     };
     notifier.abort();

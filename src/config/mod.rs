@@ -50,6 +50,29 @@ pub struct Loaded {
     pub digest: String,
 }
 
+impl Loaded {
+    /// Refuses the configuration for these fields, each with the reason, unless there are none.
+    ///
+    /// # Errors
+    /// [`Problems`]: each field with the file and the line that set it.
+    pub fn refuse(&self, fields: Vec<(String, String)>) -> Result<(), Problems> {
+        let problem = |(field, text): (String, String)| {
+            let entry = self.entries.iter().find(|entry| entry.field == field);
+            Problem {
+                file: entry.and_then(|entry| entry.file.clone()),
+                line: entry.and_then(|entry| entry.line),
+                field,
+                text,
+                may_pass: false,
+            }
+        };
+        if fields.is_empty() {
+            return Ok(());
+        }
+        Err(Problems::new(fields.into_iter().map(problem).collect()))
+    }
+}
+
 /// Reads, merges and checks all sources. `None` if there is no source file at all: the agent is not
 /// configured.
 ///

@@ -23,6 +23,21 @@ pub fn objection(spec: &Spec, to: EtcdVersion) -> Option<String> {
     ))
 }
 
+/// The settings that `after` has in addition to `before` and that the running etcd would ignore: for each its field and
+/// what to do.
+pub fn newly_ignored(before: &Spec, after: &Spec, running: EtcdVersion) -> Vec<(String, String)> {
+    ignored(after, running)
+        .filter(|(name, _)| *name != OF_THE_V2_API && !before.etcd.settings.contains_key(*name))
+        .map(|(name, why)| {
+            let text = format!(
+                "etcd {running} runs here and would ignore it ({why}): take it out, or set it once etcd runs here in a \
+                 version that has it"
+            );
+            (format!("etcd.settings.{name}"), text)
+        })
+        .collect()
+}
+
 /// Says which setting the running etcd ignores.
 pub(super) fn report(cx: &mut Context<'_>) {
     let running = cx.obs.me.etcd.known().map(|etcd| etcd.version.as_str());

@@ -86,7 +86,7 @@ pub use directive::{known_orders, ordered_out};
 pub use failure::{is_lost, misses};
 pub use grant::GRANT_COOLDOWN;
 pub use hashes::compare_hashes;
-pub use ignored_settings::objection as setting_objection;
+pub use ignored_settings::{newly_ignored, objection as setting_objection};
 pub use leave::{another_is_down, leave_to_stop};
 pub use lock_holder::lock_of;
 pub use moves::{end_objection, move_objection};

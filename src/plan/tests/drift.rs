@@ -2,7 +2,7 @@
 
 use super::versions_world::{runs, upgrade, version, with_versions};
 use super::*;
-use crate::plan::{setting_objection, upgrade_objection};
+use crate::plan::{newly_ignored, setting_objection, upgrade_objection};
 
 #[test]
 fn the_settings_of_each_process_are_compared_once() {
@@ -100,4 +100,34 @@ fn a_version_that_would_ignore_a_setting_is_refused_and_a_running_one_is_shown()
         .iter()
         .find(|reason| reason.code == "setting-ignored");
     assert!(!shown.unwrap().halt, "etcd serves");
+}
+
+#[test]
+fn a_reload_that_adds_what_the_running_etcd_ignores_is_refused() {
+    let before = with_versions(0, &["3.5.36"]).spec;
+    let mut after = before.clone();
+    let refused = |before: &Spec, after: &Spec, running| {
+        let found = newly_ignored(before, after, version(running)).into_iter();
+        found.map(|(field, _)| field).collect::<Vec<_>>()
+    };
+    for (name, value) in [
+        ("snapshot-count", "1000"),
+        ("compaction-batch-limit", "10"),
+        ("enable-v2", "true"),
+    ] {
+        after.etcd.settings.insert(name.to_owned(), value.to_owned());
+    }
+    assert_eq!(
+        refused(&before, &after, "3.5.36"),
+        ["etcd.settings.compaction-batch-limit"]
+    );
+    let (_, text) = newly_ignored(&before, &after, version("3.5.36")).remove(0);
+    assert!(
+        text.contains("its name there is experimental-compaction-batch-limit"),
+        "{text}"
+    );
+    // Its own name, or the move to 3.4 that it is for.
+    assert_eq!(refused(&before, &after, "3.6.16"), Vec::<String>::new());
+    // What was there before holds no other change back.
+    assert_eq!(refused(&after, &after, "3.5.36"), Vec::<String>::new());
 }

@@ -69,6 +69,10 @@ fn h01_h02_reloads_and_restarts_never_make_a_healthy_cluster_look_dead() {
             "[api.tls]\ncert_file = \"/nowhere.crt\"\nkey_file = \"/nowhere.key\"\nca_file = \"/nowhere.ca\"\n",
             "/nowhere",
         ),
+        (
+            "[etcd.settings]\ncompaction-batch-limit = \"10\"\n",
+            "50-bad.toml:2: etcd.settings.compaction-batch-limit: etcd 3.5.35 runs here and would ignore it",
+        ),
     ] {
         n1.write_file(BAD, text, "0644", "root:root").unwrap();
         let reload = n1.systemctl(&["reload", "etcd-agent"]).unwrap();
