@@ -206,7 +206,7 @@ impl Default for DriftView {
 pub struct BaseView {
     /// True if etcd serves and it is not known which version the binary has.
     pub unknown: bool,
-    /// True if it was replaced since the etcd that runs was started.
+    /// True if the etcd that runs may have been started from another file.
     pub replaced: bool,
 }
 

@@ -26,8 +26,8 @@ pub struct EtcdRun {
     /// The digest of the settings that it was started with; `None` if unknown.
     #[serde(default)]
     pub settings: Option<String>,
-    /// The file of the binary of `etcd.service` ([`BaseEtcd::file`]) when the process was first seen; `None`
-    /// if it was replaced at that time.
+    /// The file of the binary of `etcd.service` ([`BaseEtcd::file`]) from which the process was started; `None` if
+    /// that is not known: the file was replaced, or not looked at before the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
     /// That file when it was last seen.
@@ -141,7 +141,8 @@ impl EtcdRun {
         if runs.is_some() && next.process.as_ref() != runs {
             next.process = runs.cloned();
             next.settings.clone_from(&next.written);
-            let same = self.last_base.is_none() || self.last_base.as_deref() == base;
+            // Nobody knows from which file a process was started that is older than the first look at that file.
+            let same = self.last_base.as_deref() == base;
             next.base = base.filter(|_| same).map(str::to_owned);
         }
         if let Some(base) = base {
@@ -184,7 +185,8 @@ impl EtcdRun {
         }
     }
 
-    /// True if the process was started from another file than is there now, as far as is known.
+    /// True if the process may have been started from another file than is there now. The versions of both say whether
+    /// that matters.
     pub fn is_replaced(&self, base: Option<&str>) -> bool {
         base.is_some() && self.base.as_deref() != base
     }
@@ -483,7 +485,10 @@ mod tests {
         let look = |run: &EtcdRun, process: &str, base: &str| {
             run.look(&runs(process), Some("x"), Some(base), None, &me())
         };
-        let first = look(&EtcdRun::default(), "b:7", "one");
+        let adopted = look(&EtcdRun::default(), "b:6", "one");
+        assert!(adopted.is_replaced(Some("one")), "it may be older than the file");
+        assert!(look(&adopted, "b:6", "one").is_replaced(Some("one")));
+        let first = look(&adopted, "b:7", "one");
         assert!(!first.is_replaced(Some("one")));
         assert!(!first.is_replaced(None), "not known");
         let later = look(&first, "b:7", "two");

@@ -24,7 +24,7 @@ pub struct EtcdSeen<'a> {
     pub assigned: Option<EtcdVersion>,
     /// The etcd that runs.
     pub etcd: Option<&'a EtcdStatus>,
-    /// True if the binary of `etcd.service` was replaced since that etcd was started.
+    /// True if that etcd may have been started from another file than the binary of `etcd.service` that is there now.
     pub replaced: bool,
     /// Whether its log holds entries of v2.
     pub v2_entries: Option<bool>,
@@ -247,7 +247,7 @@ pub fn binary_trouble(seen: &EtcdSeen<'_>, unread: bool) -> Option<BinaryTrouble
     let cancelled = seen.selected.is_some_and(|selected| selected.cancelled);
     if unread && seen.assigned.is_none() && (seen.replaced || cancelled) {
         let why = if seen.replaced {
-            "its binary was replaced, and the version of the new one is read first"
+            "its binary may have been replaced, and the version of the one that is there is read first"
         } else {
             "an upgrade was cancelled, and the version of the next start is read first"
         };

@@ -59,11 +59,18 @@ fn newer_packages_are_installed(lab: &Lab) {
     each_once(lab, &since);
 }
 
-/// The binary of the next minor on all hosts in the same second, and nobody restarts etcd: the agents do.
+/// The binary of the next minor on all hosts in the same second, and nobody restarts etcd: the agents do. One of them
+/// comes later, and knows nothing of the etcd that runs there.
 fn a_binary_replaced_on_all_hosts_at_once_is_rolled_out(lab: &Lab) {
     let since = now(lab);
+    let late = lab.host(3).unwrap();
+    late.systemctl(&["stop", "etcd-agent"]).unwrap().ok().unwrap();
     let replace = "cp /opt/etcd-v3.6.16/etcd /usr/bin/etcd.new && mv /usr/bin/etcd.new /usr/bin/etcd";
     lab.each(|host| host.sh(replace)?.ok().map(drop)).unwrap();
+    late.sh("rm /var/lib/etcd-agent/state/etcd-run.json && systemctl start etcd-agent")
+        .unwrap()
+        .ok()
+        .unwrap();
     all_run(lab, "3.6.16");
     lab.wait_healthy(3, SOON).unwrap();
     each_once(lab, &since);

@@ -194,11 +194,7 @@ impl World {
             dir.is_some_and(|dir| self.is_listed(cluster, dir.member))
         };
         let version = wanted.unwrap_or(self.packaged());
-        // A new memory leaves an etcd alone that was there before it: the next start has the right version.
-        let runs = |h: &Host| {
-            let left_alone = h.reinstalled > 0 && wanted.is_none() && h.etcd_version() == version;
-            left_alone || h.server.as_ref().is_some_and(|server| server.version == version)
-        };
+        let runs = |h: &Host| h.server.as_ref().is_some_and(|server| server.version == version);
         self.hosts.iter().filter(member).all(runs)
     }
 }
