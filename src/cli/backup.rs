@@ -1,9 +1,11 @@
 //! `etcd-agent backup now|list|run|verify|prune`; the verbs about single backups are next to it.
 
+use std::time::Duration;
+
 use super::backup_change::{self, ChangeVerb};
 use super::backup_run;
 use super::backup_show::{self, ShowArgs};
-use super::backup_table::{render, render_verdicts};
+use super::backup_table::{own_only, render, render_verdicts};
 use super::client::Client;
 use super::confirm::Yes;
 use super::exit::{Exit, Failure, Outcome};
@@ -13,8 +15,11 @@ use super::status_view::Form as ListForm;
 use super::verify;
 use super::wait::{self, Deadline, ListTimeout, Timeout};
 use crate::backup::BackupName;
-use crate::model::{BackupFormat, BackupId, ListedBackup, OperatorRequest, RequestView, Verdict};
+use crate::model::{BackupFormat, BackupId, ListedBackup, OperatorRequest, PlanView, RequestView, Verdict};
 use crate::paths::Paths;
+
+/// How long a list waits for what is to be known of it.
+const NOTE: Duration = Duration::from_secs(5);
 
 /// `--format`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -100,6 +105,12 @@ pub(super) enum BackupVerb {
     },
 }
 
+/// What is to be known of a list of backups. Empty if the agent does not say.
+async fn note(client: &Client) -> String {
+    let seen = client.within(NOTE).get::<PlanView>("/v1/plan").await;
+    seen.map_or_else(|_| String::new(), |view| own_only(&view.observation.spec))
+}
+
 #[cfg(test)]
 impl BackupVerb {
     /// The outcome of `backup verify` with these arguments.
@@ -122,7 +133,11 @@ pub(super) async fn run(paths: &Paths, verb: BackupVerb) -> Outcome {
                 ListForm::Json => (Format::Json, false),
                 ListForm::Yaml => (Format::Yaml, false),
             };
-            Output { format }.list("backups", &list, |list| render(list, out::now(), wide))?;
+            let note = match format {
+                Format::Table => note(&client).await,
+                _ => String::new(),
+            };
+            Output { format }.list("backups", &list, |list| render(list, out::now(), wide) + &note)?;
         }
         BackupVerb::Change(verb) => return backup_change::run(&client, verb).await,
         BackupVerb::Now(NowArgs {

@@ -1,7 +1,7 @@
 //! Tables of backups: the list in the store, and what retention would remove.
 
 use super::out;
-use crate::model::{Keep, ListedBackup, Marks, UnixMs, Verdict, Verified};
+use crate::model::{Keep, ListedBackup, Marks, Spec, UnixMs, Verdict, Verified};
 
 /// The list of backups, followed by the problems of single backups. A `wide` one says why backups are kept,
 /// and has the notes.
@@ -119,6 +119,18 @@ fn verified(verified: Option<&Verified>, now: UnixMs) -> String {
         Some(verified) if verified.is_ok() => format!("{} ago", out::age(now.since(verified.at))),
         Some(_) => "BAD".to_owned(),
     }
+}
+
+/// Says that other nodes have other backups. Empty if all nodes use one store.
+pub(super) fn own_only(spec: &Spec) -> String {
+    if spec.store_shared || spec.nodes.len() < 2 {
+        return String::new();
+    }
+    format!(
+        "\nThese are only the backups that {} took while it coordinated: its store is its own (store.shared = false).\n\
+         Those of another node: `etcd-agent --host NODE backup list`\n",
+        spec.node
+    )
 }
 
 /// Which backups would be removed and which kept, with the reasons.

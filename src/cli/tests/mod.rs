@@ -183,10 +183,17 @@ fn init_writes_what_the_configuration_accepts() {
     let text = init::configuration(&node);
     let (_root, paths) = settings_tree(&text);
     let loaded = crate::config::load(&paths).unwrap().unwrap();
-    let spec = loaded.settings.spec;
+    let mut spec = loaded.settings.spec;
     assert_eq!(spec.node, node);
     assert_eq!(spec.client_url(&node).as_deref(), Some("http://127.0.0.1:2379"));
     assert!(loaded.settings.store.is_some() && !spec.store_shared);
+
+    assert_eq!(backup_table::own_only(&spec), "", "it has all backups there are");
+    spec.nodes.insert(name("web-2"), "10.0.0.2".to_owned());
+    let said = backup_table::own_only(&spec);
+    assert!(said.contains("only the backups that web-1 took"), "{said}");
+    spec.store_shared = true;
+    assert_eq!(backup_table::own_only(&spec), "");
 }
 
 #[test]
