@@ -107,14 +107,9 @@ async fn mark(
 async fn delete(agent: &Agent, id: &BackupId, dry_run: bool) -> Result<(bool, String), OrderError> {
     let store = agent.ports.store.clone().ok_or_else(no_store)?;
     let seen = judged(agent).await.map_err(OrderError::Store)?;
-    let chain = agent.shared.with(|inner| {
-        inner
-            .jobs
-            .backups()
-            .chain
-            .as_ref()
-            .map(|chain| chain.backup.clone())
-    });
+    let chain = agent
+        .shared
+        .with(|inner| inner.jobs.chain().map(|chain| chain.backup.clone()));
     let decided = plan::may_delete(
         id,
         &Stored {

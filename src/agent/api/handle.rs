@@ -166,7 +166,7 @@ impl AgentHandle for Agent {
             coordinator,
             decision: decision.unwrap_or_else(no_decision),
             size: self.size(),
-            backups: self.shared.with(|inner| inner.jobs.backups().clone()),
+            backups: self.shared.with(|inner| inner.jobs.backups()),
             store: self.ports.store.as_ref().map(|s| s.describe()),
             store_error,
             copy: self.shared.with(|inner| inner.copy.clone()),

@@ -159,14 +159,10 @@ pub(crate) async fn fence_quarantine(agent: &Agent, backup: &BackupId) -> PortRe
     let (member, alarm) = seal(agent.ports.clock.random());
     etcd.raise(member, alarm).await?;
     let checked = holds_all(agent, backup).await;
-    let former = agent.shared.with(|inner| {
-        let former = inner.genesis.seal();
-        if checked.is_ok() {
-            inner.genesis.set_seal(member);
-        }
-        former
-    });
-    let over = if checked.is_ok() { former } else { Some(member) };
+    let over = match checked {
+        Ok(()) => agent.shared.with(|inner| inner.genesis.seal_with(member)),
+        Err(_) => Some(member),
+    };
     if let Some(over) = over {
         etcd.disarm(over, alarm).await?;
     }

@@ -60,7 +60,7 @@ pub(crate) async fn before_stop(agent: &Agent) -> String {
     agent.shared.awake.send_replace(Instant::now() + STOPS);
     let stored = async {
         let status = agent.ports.etcd.status().await?;
-        let follows = || agent.shared.with(|inner| inner.jobs.backups().chain.is_some());
+        let follows = || agent.shared.with(|inner| inner.jobs.chain().is_some());
         // An agent whose etcd was just elected is about to follow the changes.
         if status.leader != Some(status.member_id) && !follows() {
             return PortResult::Ok(None);

@@ -211,11 +211,11 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
     ) = agent.shared.with(|inner| {
         (
             inner.data.too_old().map(ToOwned::to_owned),
-            inner.jobs.job(JobKind::Full).clone(),
-            inner.jobs.backups().clone(),
-            inner.jobs.job(JobKind::Restore).clone(),
-            inner.jobs.job(JobKind::Compact).clone(),
-            inner.jobs.job(JobKind::HashCheck).clone(),
+            inner.jobs.job(JobKind::Full),
+            inner.jobs.backups(),
+            inner.jobs.job(JobKind::Restore),
+            inner.jobs.job(JobKind::Compact),
+            inner.jobs.job(JobKind::HashCheck),
             inner.data.staged().cloned(),
             inner.jobs.fetched().cloned(),
             inner.genesis.outrun().cloned(),
@@ -427,7 +427,7 @@ fn wants_defrag(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>) -> Option<D
     let etcd = facts.etcd.known()?;
     let (job, last) = agent
         .shared
-        .with(|inner| (inner.jobs.job(JobKind::Defrag).clone(), inner.jobs.last_defrag()));
+        .with(|inner| (inner.jobs.job(JobKind::Defrag), inner.jobs.last_defrag()));
     plan::wants_defrag(&plan::SpaceSeen {
         node: &facts.spec.node,
         spec: &facts.spec.space,

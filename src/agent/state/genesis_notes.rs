@@ -75,13 +75,9 @@ impl GenesisNotes {
         self.highest_round
     }
 
-    /// The seal under which this node has tried to open an epoch.
-    pub(crate) fn seal(&self) -> Option<MemberId> {
-        self.seal
-    }
-
-    pub(crate) fn set_seal(&mut self, seal: MemberId) {
-        self.seal = Some(seal);
+    /// This node tries to open an epoch under this seal. Returns the seal that it replaces.
+    pub(crate) fn seal_with(&mut self, seal: MemberId) -> Option<MemberId> {
+        self.seal.replace(seal)
     }
 
     /// The cluster holds something that this backup lacks.

@@ -1,5 +1,7 @@
 //! The background jobs of the agent, and what they have found.
 
+use std::collections::BTreeMap;
+
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::state::request_list::Begun;
@@ -9,7 +11,7 @@ use crate::model::{
 };
 
 /// What a background job does. One of each kind runs at a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum JobKind {
     /// It takes a full backup.
     Full,
@@ -32,13 +34,15 @@ pub(crate) enum JobKind {
 /// The background jobs and their results.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
-    full: Job,
-    restore: Job,
-    defrag: Job,
-    compact: Job,
-    hash_check: Job,
-    /// Increments, pruning and verification.
-    backups: BackupView,
+    /// Each that has ever begun.
+    by_kind: BTreeMap<JobKind, Job>,
+    /// As in [`BackupView`].
+    pruned: Option<BackupId>,
+    covered: Option<(Revision, UnixMs)>,
+    chain: Option<ChainView>,
+    flushing: bool,
+    gap: Option<BackupId>,
+    went_back: Option<String>,
     last_defrag: Option<DefragEnd>,
     last_compaction: Option<Compaction>,
     last_hash_check: Option<HashCheck>,
@@ -61,39 +65,17 @@ pub(crate) struct Fetched {
 }
 
 impl Jobs {
-    pub(crate) fn job(&self, kind: JobKind) -> &Job {
-        match kind {
-            JobKind::Full => &self.full,
-            JobKind::Increments => &self.backups.increments,
-            JobKind::Prune => &self.backups.prune,
-            JobKind::Verify => &self.backups.verify,
-            JobKind::Restore => &self.restore,
-            JobKind::Defrag => &self.defrag,
-            JobKind::Compact => &self.compact,
-            JobKind::HashCheck => &self.hash_check,
-        }
-    }
-
-    fn job_mut(&mut self, kind: JobKind) -> &mut Job {
-        match kind {
-            JobKind::Full => &mut self.full,
-            JobKind::Increments => &mut self.backups.increments,
-            JobKind::Prune => &mut self.backups.prune,
-            JobKind::Verify => &mut self.backups.verify,
-            JobKind::Restore => &mut self.restore,
-            JobKind::Defrag => &mut self.defrag,
-            JobKind::Compact => &mut self.compact,
-            JobKind::HashCheck => &mut self.hash_check,
-        }
+    pub(crate) fn job(&self, kind: JobKind) -> Job {
+        self.by_kind.get(&kind).cloned().unwrap_or_default()
     }
 
     pub(crate) fn begin(&mut self, kind: JobKind) {
-        self.job_mut(kind).running = true;
+        self.by_kind.entry(kind).or_default().running = true;
     }
 
     /// The job has ended, with this error if it failed.
     pub(crate) fn end(&mut self, kind: JobKind, error: Option<String>, now: SteadyMs) {
-        let job = self.job_mut(kind);
+        let job = self.by_kind.entry(kind).or_default();
         let failures = job.failures.saturating_add(1);
         *job = Job::default();
         if let Some(error) = error {
@@ -105,12 +87,22 @@ impl Jobs {
 
     /// The order for which backups were fetched is answered: the failures of the next one are counted anew.
     pub(crate) fn forget_restore(&mut self) {
-        self.restore = Job::default();
+        self.by_kind.remove(&JobKind::Restore);
     }
 
     /// Increments, pruning and verification.
-    pub(crate) fn backups(&self) -> &BackupView {
-        &self.backups
+    pub(crate) fn backups(&self) -> BackupView {
+        BackupView {
+            prune: self.job(JobKind::Prune),
+            pruned: self.pruned.clone(),
+            verify: self.job(JobKind::Verify),
+            increments: self.job(JobKind::Increments),
+            covered: self.covered,
+            chain: self.chain.clone(),
+            flushing: self.flushing,
+            gap: self.gap.clone(),
+            went_back: self.went_back.clone(),
+        }
     }
 
     /// A full backup was taken here.
@@ -125,7 +117,7 @@ impl Jobs {
 
     /// Backups were pruned. `newest` was the newest one then.
     pub(crate) fn note_pruned(&mut self, newest: Option<BackupId>) {
-        self.backups.pruned = newest;
+        self.pruned = newest;
     }
 }
 
@@ -147,37 +139,42 @@ impl Jobs {
         now: UnixMs,
         chain: ChainView,
     ) -> Option<ChainView> {
-        self.backups.covered = Some((covered, now));
-        self.backups.chain.replace(chain)
+        self.covered = Some((covered, now));
+        self.chain.replace(chain)
     }
 
     /// What is stored, while changes are followed. What was covered before may be of another epoch.
     pub(crate) fn covered(&self) -> Option<Revision> {
-        let covered = self.backups.chain.as_ref().and(self.backups.covered);
+        let covered = self.chain.as_ref().and(self.covered);
         covered.map(|(covered, _)| covered)
+    }
+
+    /// The chain of increments that this agent extends, while changes are followed.
+    pub(crate) fn chain(&self) -> Option<&ChainView> {
+        self.chain.as_ref()
     }
 
     /// Changes are not followed any more.
     pub(crate) fn leave_chain(&mut self) {
-        self.backups.chain = None;
-        self.backups.flushing = false;
+        self.chain = None;
+        self.flushing = false;
     }
 
     /// The increments of this backup cannot go on, because etcd was put back if there is evidence for that.
     pub(crate) fn note_gap(&mut self, backup: BackupId, went_back: Option<String>) {
-        self.backups.gap = Some(backup);
-        self.backups.went_back = went_back;
+        self.gap = Some(backup);
+        self.went_back = went_back;
     }
 
     /// These requests wait until what was received is stored.
     pub(crate) fn begin_flush(&mut self, requests: Begun) {
-        self.backups.flushing = true;
+        self.flushing = true;
         self.flushed = requests;
     }
 
     /// It is stored. Returns the requests that waited for it; `None` if nothing was flushed.
     pub(crate) fn end_flush(&mut self) -> Option<Begun> {
-        std::mem::take(&mut self.backups.flushing).then(|| std::mem::take(&mut self.flushed))
+        std::mem::take(&mut self.flushing).then(|| std::mem::take(&mut self.flushed))
     }
 }
 
