@@ -57,10 +57,10 @@ pub struct Written {
     pub acknowledged: u64,
     /// The longest time between two acknowledgements, or from the start to the first.
     pub longest_gap: Duration,
-    /// When that gap began.
-    pub longest_from: Instant,
     /// Tries that failed or timed out. Each was repeated with the same key and value.
     pub failed_tries: u64,
+    /// When the writer started.
+    pub start: Instant,
     /// The time of each acknowledgement since the start.
     pub times: Vec<Duration>,
 }
@@ -88,6 +88,19 @@ impl Load {
 }
 
 impl Written {
+    /// The longest time between two acknowledgements, of which some lies between these moments, and when it began.
+    /// Zero if there is none.
+    pub fn longest_gap_within(&self, from: Instant, to: Instant) -> (Duration, Instant) {
+        let next = self.times.iter().skip(1);
+        self.times
+            .iter()
+            .zip(next)
+            .map(|(one, next)| (next.saturating_sub(*one), self.start + *one))
+            .filter(|(gap, began)| *began < to && *began + *gap > from)
+            .max()
+            .unwrap_or((Duration::ZERO, from))
+    }
+
     /// Fails with the acknowledged writes that are missing or have another value.
     pub fn verify_all(&self, lab: &Lab) -> Result<()> {
         let missing = self.missing(lab)?;
@@ -225,8 +238,8 @@ async fn write(
         prefix,
         acknowledged: 0,
         longest_gap: Duration::ZERO,
-        longest_from: start,
         failed_tries: 0,
+        start,
         times: Vec::new(),
     };
     while !stop.load(Ordering::SeqCst) {
@@ -252,9 +265,7 @@ async fn write(
             failed_here = 0;
             let now = start.elapsed();
             let gap = now.saturating_sub(last);
-            if gap > written.longest_gap {
-                (written.longest_gap, written.longest_from) = (gap, start + last);
-            }
+            written.longest_gap = written.longest_gap.max(gap);
             last = now;
             written.times.push(now);
             written.acknowledged = number;
@@ -304,4 +315,33 @@ async fn read_all(target: &Target, prefix: &str) -> Result<BTreeSet<u64>> {
         }
     }
     Err(last.context(format!("reading the keys below {prefix}")))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_before_or_after_the_work_is_not_of_the_work() {
+        let start = Instant::now();
+        let ms = Duration::from_millis;
+        let written = Written {
+            prefix: "x".to_owned(),
+            acknowledged: 7,
+            longest_gap: ms(900),
+            failed_tries: 0,
+            start,
+            times: [900, 1000, 1010, 1060, 1070, 1100, 1400].map(ms).to_vec(),
+        };
+        let within = |from, to| {
+            let (gap, began) = written.longest_gap_within(start + ms(from), start + ms(to));
+            (gap, began.duration_since(start))
+        };
+        assert_eq!(within(1005, 1090), (ms(50), ms(1010)));
+        // One that begins before, or ends after, counts in full.
+        assert_eq!(within(950, 1090).0, ms(100));
+        assert_eq!(within(1005, 1200).0, ms(300));
+        assert_eq!(within(2000, 3000).0, Duration::ZERO);
+    }
 }
